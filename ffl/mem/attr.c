@@ -208,7 +208,7 @@ int ffl_attr_get(uintptr_t va, uintptr_t end, bool must, struct ffl_attr *out)
 	err = look_through(fd, &l);
 	close(fd);
 	if (!err && has_policy(va))
-		err = -EOPNOTSUPP;
+		err = -EXDEV;
 	spent += ffl_clock_ns(CLOCK_MONOTONIC) - from;
 	return err;
 }

@@ -177,12 +177,13 @@ static void replace(struct ffl_lazy *l, uintptr_t from, uintptr_t to)
 	merge(mr, n, all);
 }
 
-/* As far as it can be. True: the kernel, or a device, is writing to some of it. */
-static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e)
+/* As far as it can be. True: the kernel, or a device, is writing to some of it. *why: of what is left. */
+static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e, enum ff_why *why)
 {
 	uintptr_t at = PAGE_DOWN(e->va), end = PAGE_DOWN(e->va + e->len), next = end;
 	bool busy = false;
 
+	*why = FF_WHY_UNUSED;
 	if (e->va + e->len < e->va)
 		return false;
 	for (; at < end && !atomic_load(&h->stop); at = next) {
@@ -197,8 +198,11 @@ static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e)
 		next = end - at > SLICE ? at + SLICE : end;
 		if (l && at < end) {
 			l->busy = false;
+			l->why = FF_WHY_UNUSED;
 			replace(l, at, next);
 			busy |= l->busy;
+			if (l->why != FF_WHY_UNUSED)
+				*why = l->why;
 		}
 		ffl_regions_unlock();
 		ffl_regions_pass();
@@ -211,8 +215,15 @@ static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e)
 /* [gate] */
 static void on_event(struct ffl_heat *h, const struct ff_heat_event *e)
 {
-	struct ff_heat_done_req req = { .busy = replace_part(h, e) };
+	struct ff_heat_done_req req = { 0 };
 	struct ff_heat_done_resp resp;
+	enum ff_why why;
+
+	req.busy = replace_part(h, e, &why);
+	req.why = why;
+	if (why != FF_WHY_UNUSED)
+		ffl_log(FFL_INFO, "%llu bytes at 0x%llx are copied: %s", (unsigned long long)e->len,
+			(unsigned long long)e->va, ffl_why_text(why));
 
 	FFL_CALL(h->ctx, HEAT_DONE, &req, &resp); /* no router, no events */
 }

@@ -223,15 +223,21 @@ static enum ffl_way file_way(const struct ff_vma *v, uintptr_t va, uintptr_t end
 	return is_alone() ? FFL_WAY_ALONE : FFL_WAY_NONE;
 }
 
-enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps)
+enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps,
+			enum ff_why *why)
 {
 	bool file = v->inode || v->dev_major || v->dev_minor;
 
+	*why = v->page_size != FF_PAGE ? FF_WHY_HUGE : FF_WHY_RIGHTS;
 	if ((v->flags & ~FF_VMA_WRITE) != FF_VMA_READ || v->page_size != FF_PAGE)
 		return FFL_WAY_NONE;
+	if (file)
+		*why = FF_WHY_FILE;
 	if (!whole && (file || !(v->flags & FF_VMA_WRITE)))
 		return FFL_WAY_NONE;
-	if (is_own(va, end) || (whole && is_tls(va, end)) || is_on_stack(v, va, maps))
+	if (is_own(va, end) || (whole && is_tls(va, end)) || is_on_stack(v, va, maps)) {
+		*why = FF_WHY_STACK;
 		return FFL_WAY_NONE;
+	}
 	return file ? file_way(v, va, end) : FFL_WAY_WINDOW;
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffl/session/ffl.h"
 
@@ -26,8 +27,9 @@ void ffl_kind_init(struct ffl_context *ctx);
 
 /*
  * [region lock] Of pages [va, end) of mapping v. `whole`: they may have bytes that are no MR's, or that may only be
- * read, or be of a file. maps is an open /proc/self/maps.
+ * read, or be of a file. maps is an open /proc/self/maps. FFL_WAY_NONE: *why not.
  */
-enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps);
+enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps,
+			enum ff_why *why);
 
 #endif

@@ -98,28 +98,30 @@ struct hold {
 	struct ff_mr_run *run; /* for free() */
 	unsigned num;
 	struct ffl_lazy *lazy; /* NULL: all that can be claimed is */
+	enum ff_why why;       /* most of what has no run is copied for this */
 };
 
 /* Region lock. Claim the range, and have the rest replaced when it is used. Runs or -errno. */
 static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, int access,
-		      struct ffl_lazy **lazy)
+		      struct hold *h)
 {
 	enum ffl_when when = ffl_heat_when(ctx, length, access);
 	struct ffl_lazy l = { .from = PAGE_UP(addr), .to = PAGE_DOWN(addr + length) };
 	bool write = access & IBV_ACCESS_LOCAL_WRITE;
-	uint64_t later;
+	uint64_t copied[FF_WHY_NUM], later;
 	int num;
 
-	num = ffl_regions_claim(ctx, addr, length, write, when, &later, scratch, FF_MR_MAX_RUNS);
-	if (num < 0 || !later)
-		return num;
-	*lazy = later >= (l.to - l.from) / 2 && ffl_heat_start(ctx) ? malloc(sizeof(**lazy)) : NULL;
-	if (*lazy) {
-		**lazy = l;
-		return num;
-	}
-	return ffl_regions_claim(ctx, addr, length, write, FFL_NOW, &later, scratch,
-				 FF_MR_MAX_RUNS);
+	num = ffl_regions_claim(ctx, addr, length, write, when, copied, scratch, FF_MR_MAX_RUNS);
+	later = num < 0 ? 0 : copied[FF_WHY_UNUSED];
+	if (later && later >= (l.to - l.from) / 2 && ffl_heat_start(ctx))
+		h->lazy = malloc(sizeof(*h->lazy));
+	if (h->lazy)
+		*h->lazy = l;
+	else if (later)
+		num = ffl_regions_claim(ctx, addr, length, write, FFL_NOW, copied, scratch,
+					FF_MR_MAX_RUNS);
+	h->why = ffl_regions_why(copied);
+	return num;
 }
 
 /* Claim the range. 0 or -errno. */
@@ -134,7 +136,7 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 	if (access & IBV_ACCESS_ON_DEMAND)
 		num = ffl_regions_claim_there(ctx, addr, length, scratch, FF_MR_MAX_RUNS);
 	else
-		num = claim_lazy(ctx, addr, length, access, &h->lazy);
+		num = claim_lazy(ctx, addr, length, access, h);
 	if (num > 0) {
 		h->run = malloc((size_t)num * sizeof(*h->run));
 		if (h->run) {
@@ -158,7 +160,7 @@ static void drop(struct hold *h)
 
 static struct hold mr_hold(const struct ffl_mr *mr)
 {
-	return (struct hold){ mr->run, mr->num_runs, mr->lazy };
+	return (struct hold){ .run = mr->run, .num = mr->num_runs, .lazy = mr->lazy };
 }
 
 static void mr_set_hold(struct ffl_mr *mr, const struct hold *h)
@@ -174,6 +176,19 @@ static void mr_set_hold(struct ffl_mr *mr, const struct hold *h)
 static unsigned told(const struct hold *h, int access)
 {
 	return access & IBV_ACCESS_ON_DEMAND ? 0 : h->num;
+}
+
+/* For who wants to know which memory is copied, and why. On-demand memory always is. */
+static void say(const struct ffl_mr *mr, enum ff_why why)
+{
+	unsigned long long copied = mr->ibv.length - mr->zero_copy;
+
+	if (copied && !(mr->access & IBV_ACCESS_ON_DEMAND))
+		ffl_log(FFL_INFO, "MR %p, %zu bytes: %llu are copied: %s", mr->ibv.addr,
+			mr->ibv.length, copied, ffl_why_text(why));
+	else
+		ffl_log(FFL_DEBUG, "MR %p, %zu bytes: none are copied", mr->ibv.addr,
+			mr->ibv.length);
 }
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -204,7 +219,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		.length = length,
 		.iova = iova,
 		.pd = to_pd(pd)->handle,
-		.access = (uint32_t)(access & ACCESS_REAL),
+		.access = (uint32_t)(access & ACCESS_REAL) | FF_ACCESS_WHY(hold.why),
 	};
 	err = ffl_call(ctx, FF_MSG_REG_MR, &req, sizeof(req), hold.run, sizeof(*hold.run),
 		       told(&hold, access), &resp, sizeof(resp), NULL, 0, NULL);
@@ -226,8 +241,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	mr_set_hold(mr, &hold);
 	ffl_heat_add(mr->lazy);
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
-	ffl_log(FFL_DEBUG, "MR %p, %zu bytes: %llu zero-copy", addr, length,
-		(unsigned long long)mr->zero_copy);
+	say(mr, hold.why);
 	return &mr->ibv;
 
 err_drop:
@@ -320,7 +334,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		.mr = ibv->handle,
 		.flags = (uint32_t)flags | IBV_REREG_MR_CHANGE_TRANSLATION,
 		.pd = to_pd(pd)->handle,
-		.access = (uint32_t)(access & ACCESS_REAL),
+		.access = (uint32_t)(access & ACCESS_REAL) | FF_ACCESS_WHY(new.why),
 	};
 	wait_for_posted(mr);
 	ffl_heat_remove(mr->lazy);
@@ -346,6 +360,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	mr->zero_copy = resp.zero_copy;
 	mr_set_hold(mr, &new);
 	ffl_heat_add(mr->lazy);
+	say(mr, new.why);
 	return 0;
 
 err_input:

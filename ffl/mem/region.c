@@ -335,13 +335,40 @@ struct claim {
 	struct ff_mr_run *run;
 	unsigned num, max;
 	enum ffl_when when;
-	uint64_t later;	       /* bytes that may be replaced later */
+	uint64_t *copied;      /* bytes without a run, for each enum ff_why */
 	struct ffl_lazy *lazy; /* NULL: all of the MR is claimed */
 	bool is_on_demand;     /* nothing has to be there, and nothing is made present */
 	uintptr_t addr, end;   /* the MR's bytes */
 	uintptr_t from, to;    /* pages that may be replaced */
 	int maps;	       /* an open /proc/self/maps */
 };
+
+static void leave(struct claim *c, enum ff_why why, uintptr_t va, uintptr_t end)
+{
+	if (va < end)
+		c->copied[why] += end - va;
+}
+
+/* Why pages stay that could not be replaced. */
+static enum ff_why why_of(int err)
+{
+	switch (-err) {
+	case EAGAIN:
+		return FF_WHY_CHANGED;
+	case EBUSY:
+		return FF_WHY_PINNED;
+	case ESTALE:
+		return FF_WHY_ATTRIBUTE;
+	case ENOSPC:
+		return FF_WHY_LIMIT;
+	case ENOMEM:
+		return FF_WHY_MAPPINGS;
+	case EOPNOTSUPP:
+		return FF_WHY_UFFD;
+	default:
+		return FF_WHY_OTHER;
+	}
+}
 
 /* Call with room for one more run. */
 static void claim_run(struct claim *c, enum ff_run_kind kind, uintptr_t va, size_t len,
@@ -377,7 +404,7 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 	int err;
 
 	if (!home)
-		return -errno;
+		return errno == ENOMEM ? -ENOSPC : -errno;
 	s.fd = file_get(c->ctx)->fd;
 	err = ffl_attr_before(attr, home, len);
 	if (!err)
@@ -390,29 +417,35 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 	return err;
 }
 
-/* Pages [va, end) of mapping v are private: replace them, if they may be. */
-static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
+/* What smaps tells of [va, end), where it is worth a look. 0 or -errno, and the pages are left. */
+static int look(struct claim *c, uintptr_t va, uintptr_t end, struct ffl_attr *attr)
+{
+	int err = ffl_attr_get(va, end, c->when == FFL_NOW, attr);
+
+	if (!err)
+		return 0;
+	leave(c,
+	      err == -EAGAIN ? FF_WHY_UNUSED :
+	      err == -EXDEV  ? FF_WHY_POLICY :
+			       FF_WHY_ATTRIBUTE,
+	      va, end);
+	if (c->lazy)
+		c->lazy->never = true;
+	return err;
+}
+
+/* Replace pages [va, end) of mapping v, window by window. */
+static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way way, uintptr_t va,
+			  uintptr_t end)
 {
 	struct place place = { .span = end - va };
 	struct ffl_attr attr = { 0 }; /* what most memory has */
 	bool looked = false;	      /* attr is what smaps tells */
-	enum ffl_way way;
 	int err = 0;
 
-	if (va >= end || !has_windows || c->ctx->uffd_dev < 0 || c->ctx->no_pages)
-		return;
-	way = ffl_way_of(v, va, end, c->ctx->whole_pages, c->maps);
-	if (way == FFL_WAY_NONE)
-		return;
-	if (c->when == FFL_LATER) {
-		c->later += end - va;
-		return;
-	}
-	if (c->lazy && c->lazy->never)
-		return;
 	if (c->lazy)
 		attr = c->lazy->attr;
-	if (way != FFL_WAY_WINDOW && ffl_attr_get(va, end, true, &attr))
+	if (way != FFL_WAY_WINDOW && look(c, va, end, &attr))
 		return;
 	if (c->lazy && c->lazy->placed)
 		place = (struct place){ .off = c->lazy->off + (va - c->lazy->from) };
@@ -427,16 +460,14 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, u
 		err = replace(c, v, &attr, way, va, len, &at);
 		if (err == -ESTALE && !looked) {
 			looked = true;
-			err = ffl_attr_get(va, end, c->when == FFL_NOW, &attr);
-			if (!err)
-				continue;
-			if (err == -EAGAIN)
-				c->later += end - va;
-			else if (c->lazy)
-				c->lazy->never = true;
+			if (look(c, va, end, &attr))
+				return;
+			continue;
 		}
-		if (err) /* watched by somebody else; too many mappings; or not there any more */
+		if (err) { /* pinned; too many mappings; or not there any more */
+			leave(c, why_of(err), va, end);
 			break;
+		}
 		looked = false;
 		place = at;
 		if (c->lazy) {
@@ -450,6 +481,34 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, u
 	}
 	if (c->lazy && err == -EBUSY)
 		c->lazy->busy = true;
+}
+
+/* Pages [va, end) of mapping v are private: replace them, if they may be. */
+static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
+{
+	enum ffl_way way;
+	enum ff_why why;
+
+	if (va >= end)
+		return;
+	way = ffl_way_of(v, va, end, c->ctx->whole_pages, c->maps, &why);
+	if (way != FFL_WAY_NONE && (!has_windows || c->ctx->uffd_dev < 0 || c->ctx->no_pages)) {
+		way = FFL_WAY_NONE;
+		why = FF_WHY_UFFD;
+	}
+	if (way == FFL_WAY_NONE) {
+		leave(c, why, va, end);
+		return;
+	}
+	if (c->when == FFL_LATER) {
+		leave(c, FF_WHY_UNUSED, va, end);
+		return;
+	}
+	if (c->lazy && c->lazy->never) {
+		leave(c, FF_WHY_ATTRIBUTE, va, end);
+		return;
+	}
+	claim_windows(c, v, way, va, end);
 }
 
 /*
@@ -466,10 +525,13 @@ static void claim_shared(struct claim *c, const struct ff_vma *v, uintptr_t va, 
 
 	if (!own && (c->lazy || c->is_on_demand))
 		return;
-	if (!v->dev_major &&
-	    mm_advise((void *)va, end - va,
-		      v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+	if (v->dev_major) {
+		leave(c, FF_WHY_FILE, va, end);
+	} else if (mm_advise((void *)va, end - va,
+			     v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) {
+		leave(c, FF_WHY_MAPPINGS, va, end);
 		return;
+	}
 	if (own)
 		claim_run(c, FF_RUN_SHADOW, va, end - va, v->offset + (va - v->start));
 	else
@@ -499,6 +561,16 @@ static bool is_all(const struct claim *c, const struct ff_vma *v)
 	       v->end == PAGE_UP(c->end);
 }
 
+/* What of [from, end) is pages that lie in the MR as a whole. */
+static void claim_part(struct claim *c, const struct ff_vma *v, uintptr_t from, uintptr_t end)
+{
+	uintptr_t first = from > c->from ? from : c->from, last = end < c->to ? end : c->to;
+
+	leave(c, FF_WHY_EDGE, from, first < end ? first : end);
+	claim_fresh(c, v, first, last);
+	leave(c, FF_WHY_EDGE, last > from ? last : from, end);
+}
+
 /* Claim [from, to), whole pages. The number of runs or -errno. */
 static int claim_range(struct claim *c, uintptr_t from, uintptr_t to, bool write)
 {
@@ -520,40 +592,63 @@ static int claim_range(struct claim *c, uintptr_t from, uintptr_t to, bool write
 		else if (is_all(c, &v))
 			claim_fresh(c, &v, v.start, v.end);
 		else if (v.start <= from)
-			claim_fresh(c, &v, from > c->from ? from : c->from,
-				    end < c->to ? end : c->to);
+			claim_part(c, &v, from, end);
 		from = end;
 	}
+	leave(c, FF_WHY_PIECES, from, err || c->is_on_demand ? from : to);
 	return err ? err : (int)c->num;
 }
 
 int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
-		      enum ffl_when when, uint64_t *later, struct ff_mr_run *run, unsigned max)
+		      enum ffl_when when, uint64_t copied[FF_WHY_NUM], struct ff_mr_run *run,
+		      unsigned max)
 {
 	struct claim c = {
 		.ctx = ctx,
 		.run = run,
 		.max = max,
 		.when = when,
+		.copied = copied,
 		.addr = addr,
 		.end = addr + len,
 		.from = ctx->whole_pages ? PAGE_DOWN(addr) : PAGE_UP(addr),
 		.to = ctx->whole_pages ? PAGE_UP(addr + len) : PAGE_DOWN(addr + len),
 	};
-	int num;
 
-	num = claim_range(&c, PAGE_DOWN(addr), PAGE_UP(addr + len), write);
-	*later = c.later;
-	return num;
+	memset(copied, 0, FF_WHY_NUM * sizeof(*copied));
+	return claim_range(&c, PAGE_DOWN(addr), PAGE_UP(addr + len), write);
+}
+
+enum ff_why ffl_regions_why(const uint64_t copied[FF_WHY_NUM])
+{
+	enum ff_why why = FF_WHY_UNUSED;
+
+	for (unsigned i = 0; i < FF_WHY_NUM; i++)
+		if (copied[i] > copied[why])
+			why = i;
+	return why;
+}
+
+const char *ffl_why_text(enum ff_why why)
+{
+	static const char *const text[] = {
+#define X(NAME, name, text) text,
+		FF_WHYS(X)
+#undef X
+	};
+
+	return text[why];
 }
 
 int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
 			    struct ff_mr_run *run, unsigned max)
 {
+	uint64_t copied[FF_WHY_NUM] = { 0 }; /* all of it may be, and nobody asks */
 	struct claim c = {
 		.ctx = ctx,
 		.run = run,
 		.max = max,
+		.copied = copied,
 		.is_on_demand = true,
 		.from = PAGE_DOWN(addr),
 		.to = PAGE_UP(addr + len),
@@ -565,18 +660,24 @@ int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
 int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
 			   struct ff_mr_run *run, unsigned max)
 {
+	uint64_t copied[FF_WHY_NUM] = { 0 };
 	struct claim c = {
 		.ctx = lazy->mr->ctx,
 		.run = run,
 		.max = max,
+		.copied = copied,
 		.lazy = lazy,
 		.from = from,
 		.to = to,
 	};
+	int num = 0;
 
-	if (!max)
-		return 0;
-	return claim_range(&c, from, to, lazy->mr->access & IBV_ACCESS_LOCAL_WRITE);
+	if (max)
+		num = claim_range(&c, from, to, lazy->mr->access & IBV_ACCESS_LOCAL_WRITE);
+	else
+		leave(&c, FF_WHY_PIECES, from, to);
+	lazy->why = ffl_regions_why(copied);
+	return num;
 }
 
 bool ffl_regions_know_pins(void)

@@ -10,6 +10,7 @@
 #ifndef FFL_MEM_REGION_H
 #define FFL_MEM_REGION_H
 
+#include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffl/mem/attr.h"
 #include "ffl/session/ffl.h"
@@ -65,6 +66,7 @@ struct ffl_lazy {
 	bool placed;	    /* `off` is the place of `from` */
 	uint64_t off;
 	struct ffl_attr attr; /* of the last part that was replaced, and so perhaps of the next one */
+	enum ff_why why; /* what was to be replaced last was not, for the most part; UNUSED: it was */
 };
 
 /* Growing arrays outside of the program's heap, which may itself be registered. */
@@ -85,10 +87,15 @@ enum ffl_when {
  * Replace what can be replaced inside [addr, addr + len), and describe it and what is shared
  * memory anyway in run[max]. The number of runs; what they leave out is reached through /proc.
  * -EFAULT: there is a hole, or a mapping that lacks the right to be read, or to be written where
- * `write` is set. *later: the bytes of whole pages that might be replaced later.
+ * `write` is set. copied: the bytes that get no run, by the reason; for UNUSED they are of whole
+ * pages that might be replaced later.
  */
 int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
-		      enum ffl_when when, uint64_t *later, struct ff_mr_run *run, unsigned max);
+		      enum ffl_when when, uint64_t copied[FF_WHY_NUM], struct ff_mr_run *run,
+		      unsigned max);
+/* The reason of most of these bytes; UNUSED if there are none. */
+enum ff_why ffl_regions_why(const uint64_t copied[FF_WHY_NUM]);
+const char *ffl_why_text(enum ff_why why);
 /*
  * As ffl_regions_claim(), for an MR of on-demand memory. Pages that are not mapped, or cannot be
  * replaced, are no error: they get no run.

@@ -324,14 +324,50 @@ struct ff_mr_run {
 #define FF_MR_MAX_RUNS 512u
 
 /*
+ * Why bytes of an MR of the application's memory have no run, and are copied: X(NAME, its name for operators, in words).
+ * An MR has one, that of most of these bytes. The client's word, and only good to be shown; SECCOMP is the router's.
+ */
+#define FF_WHYS(X)                                                                                 \
+	X(OTHER, "other", "it is not known why")                                                   \
+	X(UNUSED, "unused",                                                                        \
+	  "1 MB and more is shared when it is used, and this was not used enough")                 \
+	X(SECCOMP, "seccomp",                                                                      \
+	  "the program has installed seccomp filters since it opened the device")                  \
+	X(UFFD, "no-userfaultfd",                                                                  \
+	  "the host has no /dev/userfaultfd, or the container may not have it")                    \
+	X(EDGE, "edge", "other bytes of the program are on the same pages")                        \
+	X(FILE, "file", "it is a mapping of a file")                                               \
+	X(HUGE, "hugetlb", "it is private memory of hugetlbfs")                                    \
+	X(RIGHTS, "rights", "it may be executed, or may not be read and written to")               \
+	X(STACK, "stack", "it is a thread's stack, or next to a thread's control block")           \
+	X(ATTRIBUTE, "attribute",                                                                  \
+	  "shared memory cannot have what was asked of it (MADV_DONTFORK, protection keys ...)")   \
+	X(POLICY, "numa-policy", "it has a NUMA policy of its own")                                \
+	X(PINNED, "pinned", "a device, or io_uring, has its pages")                                \
+	X(MAPPINGS, "mappings", "there is no memory for it, or there are too many mappings")       \
+	X(LIMIT, "limit",                                                                          \
+	  "max_shadow_mb, max_pinned or the 1,024 pieces of a session are used up")                \
+	X(PIECES, "pieces", "the MR has too many pieces")                                          \
+	X(CHANGED, "changed", "the program mapped something else there meanwhile")
+enum ff_why {
+#define X(NAME, name, text) FF_WHY_##NAME,
+	FF_WHYS(X)
+#undef X
+		FF_WHY_NUM
+};
+
+/*
  * An MR with IBV_ACCESS_ON_DEMAND has no runs: all of it is what the process has mapped there when it is used.
  * Address 0 and length UINT64_MAX are the whole address space (implicit ODP).
  */
 struct ff_reg_mr_req {
 	uint64_t addr, length, iova;
 	uint32_t pd;
-	uint32_t access; /* IBV_ACCESS_*, optional bits cleared */
+	uint32_t access; /* IBV_ACCESS_*; in place of the optional bits FF_ACCESS_WHY(enum ff_why) */
 };
+#define FF_ACCESS_WHY(why) ((uint32_t)(why) << 20)
+#define FF_ACCESS_WHY_MASK 0x3ff00000u
+#define FF_WHY_OF(access)  (((access)&FF_ACCESS_WHY_MASK) >> 20)
 struct ff_reg_mr_resp {
 	uint32_t mr, lkey, rkey, reserved;
 	uint64_t zero_copy; /* bytes reached by a pointer */
@@ -381,7 +417,7 @@ struct ff_heat_event {
 /* HEAT_DONE: what the last event of WATCH_HEAT asked for is done. */
 struct ff_heat_done_req {
 	uint32_t busy; /* 1: some pages must not be replaced now; it may be told of once more */
-	uint32_t reserved;
+	uint32_t why; /* enum ff_why: most of what is copied still is for this; UNUSED: nothing is */
 };
 struct ff_heat_done_resp {
 	uint32_t reserved;

@@ -56,6 +56,7 @@ struct sums {
 	struct lat lat;
 };
 void sums_add(struct sums *t, const struct container *c);
+json_t *copied_json(const struct ff_counts *n); /* bytes, by the reason; those that there are */
 
 /* A bound socket of mode 0600, whatever was there before. A descriptor or -errno. */
 int admin_listen(const char *path);

@@ -156,6 +156,19 @@ static void depths(struct page *p)
 			sample(p, &p->list[i], name, "queue", queue[k], p->list[i].depth[k]);
 }
 
+static void copied(struct page *p)
+{
+	static const char name[] = "container_copied_bytes";
+
+	head(p, name, "gauge",
+	     "Bytes of memory regions that are copied through the process, by the reason.");
+	for (size_t i = 0; i < p->n; i++)
+		for (unsigned k = 0; k < FF_WHY_NUM; k++)
+			if (p->list[i].t.n.copied[k])
+				sample(p, &p->list[i], name, "reason", why_name[k],
+				       p->list[i].t.n.copied[k]);
+}
+
 static void carried(struct page *p)
 {
 	static const char name[] = "container_connected_queue_pairs";
@@ -435,6 +448,7 @@ char *metrics_text(const struct metrics_conf *conf, size_t *len)
 		completions(&p);
 		depths(&p);
 		carried(&p);
+		copied(&p);
 		quotas(&p);
 		rates(&p);
 		times(&p);

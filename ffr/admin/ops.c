@@ -82,12 +82,13 @@ static json_t *sessions_json(const struct container *c)
 
 		counts_add_session(&t, s);
 		json_array_append_new(
-			list, json_pack("{s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "session",
-					(json_int_t)s->id, "pid", (json_int_t)s->pid, "command",
-					s->comm, "qps", (json_int_t)t.qps, "cqs", (json_int_t)t.cqs,
-					"srqs", (json_int_t)t.srqs, "mrs", (json_int_t)t.mrs,
-					"registered_bytes", (json_int_t)t.registered,
-					"zero_copy_bytes", (json_int_t)t.zero_copy));
+			list,
+			json_pack("{s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "session",
+				  (json_int_t)s->id, "pid", (json_int_t)s->pid, "command", s->comm,
+				  "qps", (json_int_t)t.qps, "cqs", (json_int_t)t.cqs, "srqs",
+				  (json_int_t)t.srqs, "mrs", (json_int_t)t.mrs, "registered_bytes",
+				  (json_int_t)t.registered, "zero_copy_bytes",
+				  (json_int_t)t.zero_copy, "copied_bytes", copied_json(&t)));
 	}
 	return list;
 }

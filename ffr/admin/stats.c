@@ -74,6 +74,16 @@ static json_t *latency_json(const struct lat *h)
 			 "buckets", buckets);
 }
 
+json_t *copied_json(const struct ff_counts *n)
+{
+	json_t *j = json_object();
+
+	for (unsigned i = 0; i < FF_WHY_NUM; i++)
+		if (n->copied[i])
+			json_object_set_new(j, why_name[i], json_integer((json_int_t)n->copied[i]));
+	return j;
+}
+
 static json_t *sums_json(const struct sums *t, bool latency)
 {
 	json_t *j = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}",
@@ -87,6 +97,7 @@ static json_t *sums_json(const struct sums *t, bool latency)
 			      "completions", completions_json(&t->stats));
 
 	json_object_set_new(j, "on_demand_mrs", json_integer(t->n.odp_mrs));
+	json_object_set_new(j, "copied_bytes", copied_json(&t->n));
 	if (latency)
 		json_object_set_new(j, "latency", latency_json(&t->lat));
 	return j;
@@ -287,13 +298,24 @@ void admin_qp_list(struct admin_conn *conn, json_t *msg)
 	admin_reply(conn, json_pack("{s:o, s:o*}", "qps", list, "next", next));
 }
 
-/* ---- on-demand MRs --------------------------------------------------------------------------- */
+/* ---- MRs -------------------------------------------------------------------------------------- */
+
+static void odp_json(json_t *j, const struct mr *mr)
+{
+	struct ffmem_stat view = view_stat(mr);
+	struct odp n = *mr->odp;
+
+	n.odp_faults += view.fault_pages;
+	n.odp_fault_ns += view.fault_ns;
+	n.odp_invalidations += view.invalidations;
+#define X(name) json_object_set_new(j, #name, json_integer((json_int_t)n.name));
+	FF_ODP_STATS(X)
+#undef X
+}
 
 static json_t *mr_json(const struct session *s, const struct mr *mr)
 {
 	bool implicit = mr->length == UINT64_MAX;
-	struct ffmem_stat view = view_stat(mr);
-	struct odp n = *mr->odp;
 	char addr[19];
 	json_t *j;
 
@@ -302,16 +324,18 @@ static json_t *mr_json(const struct session *s, const struct mr *mr)
 		      (json_int_t)s->pid, "command", s->comm, "mr", (json_int_t)mr->o.handle,
 		      "address", addr, "implicit", implicit, "bytes",
 		      implicit ? (json_int_t)0 : (json_int_t)mr->length);
-	n.odp_faults += view.fault_pages;
-	n.odp_fault_ns += view.fault_ns;
-	n.odp_invalidations += view.invalidations;
-#define X(name) json_object_set_new(j, #name, json_integer((json_int_t)n.name));
-	FF_ODP_STATS(X)
-#undef X
+	if (mr->odp)
+		odp_json(j, mr);
+	else
+		json_object_update_new(j, json_pack("{s:I, s:I}", "zero_copy_bytes",
+						    (json_int_t)mr->zero_copy, "copied_bytes",
+						    (json_int_t)mr_copied(mr)));
+	if (mr_copied(mr))
+		json_object_set_new(j, "copied_why", json_string(why_name[mr_why(mr)]));
 	return j;
 }
 
-/* Some on-demand MRs of a container, as admin_qp_list() has QPs. */
+/* Some MRs of a container, as admin_qp_list() has QPs. */
 void admin_mr_list(struct admin_conn *conn, json_t *msg)
 {
 	uint64_t after = (uint64_t)json_integer_value(json_object_get(msg, "after"));
@@ -336,7 +360,7 @@ void admin_mr_list(struct admin_conn *conn, json_t *msg)
 				next = json_integer((json_int_t)((uint64_t)s->id << 16 | i));
 				break;
 			}
-			if (mr && mr->odp && !mr_leaves(mr))
+			if (mr && mr->kind != MR_NULL && !mr_leaves(mr))
 				json_array_append_new(list, mr_json(s, mr));
 		}
 	}

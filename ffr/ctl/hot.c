@@ -131,7 +131,7 @@ static uint64_t next(struct hot *h)
 	}
 	if (now - h->part.at < hot_delay)
 		return (hot_delay - (now - h->part.at)) / NS_PER_MS + 1;
-	h->over = !may_work(h->s);
+	h->over = h->s->mem.filtered = !may_work(h->s);
 	if (h->over)
 		return NEVER;
 	h->sent = h->part.len < FF_HEAT_SLICE ? h->part.len : FF_HEAT_SLICE;
@@ -282,10 +282,14 @@ int ctl_heat_done(struct ctl_call *c, const struct ff_heat_done_req *req,
 		  struct ff_heat_done_resp *resp)
 {
 	struct hot *h = (struct hot *)c->s->mem.hot;
+	struct mr *mr;
 
 	(void)resp;
 	if (!h || !h->waits)
 		return -EINVAL;
+	mr = mr_get(c->s, h->part.mr);
+	if (mr && req->why < FF_WHY_NUM && req->why != FF_WHY_UNUSED)
+		mr->why = (uint8_t)req->why;
 	h->waits = false;
 	if (req->busy && ++h->tries < BUSY_TRIES) {
 		h->part.at = uv_hrtime();

@@ -50,6 +50,12 @@ static bool is_implicit(uint64_t addr, uint64_t length, uint32_t access)
 	return access & IBV_ACCESS_ON_DEMAND && !addr && length == UINT64_MAX;
 }
 
+/* The client's word. */
+static uint8_t why_copied(uint32_t access)
+{
+	return FF_WHY_OF(access) < FF_WHY_NUM ? (uint8_t)FF_WHY_OF(access) : FF_WHY_OTHER;
+}
+
 static int range_check(const struct ctl *ctl, uint64_t addr, uint64_t length, uint64_t iova,
 		       uint32_t access)
 {
@@ -269,7 +275,8 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 		return -ENOMEM;
 	mr->o.ses = c->s;
 	mr->pd = pd;
-	mr->access = req->access;
+	mr->access = req->access & ~FF_ACCESS_WHY_MASK;
+	mr->why = why_copied(req->access);
 	mr->addr = req->addr;
 	mr->length = req->length;
 	mr->iova = req->iova;
@@ -529,7 +536,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		err = access_check(c, req->access);
 		if (err)
 			return err;
-		new.access = req->access;
+		new.access = req->access & ~FF_ACCESS_WHY_MASK;
 	}
 	if (!remap && (new.access ^ old.access) & IBV_ACCESS_ON_DEMAND)
 		return -EINVAL; /* it is another translation */
@@ -542,6 +549,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		new.addr = req->addr;
 		new.length = req->length;
 		new.iova = req->iova;
+		new.why = why_copied(req->access);
 		err = mr_map(c, &new);
 	} else {
 		if (!shadow_access_ok(&old, new.access))

@@ -68,7 +68,7 @@ static const struct command {
 	  "--watch SECONDS: again and again, with what was added per second\n"
 	  "--latency: how long requests took\n"
 	  "--qps: a line for each queue pair\n"
-	  "--mrs: a line for each memory region with on-demand paging\n" },
+	  "--mrs: a line for each memory region: what of it is copied, and why\n" },
 	{ "top", NULL, cmd_top, "", "show what containers do now",
 	  "--interval SECONDS: time between two refreshes; default: 1\n"
 	  "--sort KEY: container, tx, rx, ops, latency, cpu, errors or tenant; default: tx\n"

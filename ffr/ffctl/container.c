@@ -621,6 +621,31 @@ static void print_carried(json_t *carried)
 		putchar('\n');
 }
 
+/* What of its memory regions is copied, and why. */
+static void print_copied(const json_t *sessions)
+{
+	const char *why, *sep = "copied    ";
+	json_t *sum = json_object(), *s, *n;
+	char buf[16];
+	size_t i;
+
+	json_array_foreach(sessions, i, s) {
+		json_t *copied = json_object_get(s, "copied_bytes");
+
+		json_object_foreach(copied, why, n) {
+			json_object_set_new(sum, why,
+					    json_integer(int_of(sum, why) + json_integer_value(n)));
+		}
+	}
+	json_object_foreach(sum, why, n) {
+		printf("%s %s: %s", sep, bytes_text(json_integer_value(n), buf), why);
+		sep = ";";
+	}
+	if (json_object_size(sum))
+		putchar('\n');
+	json_decref(sum);
+}
+
 void cmd_container_show(int argc, char **argv)
 {
 	struct args a = { 0 };
@@ -650,6 +675,7 @@ void cmd_container_show(int argc, char **argv)
 	print_heard(c);
 	print_limits(c);
 	print_carried(json_object_get(c, "carried"));
+	print_copied(json_object_get(c, "sessions"));
 	print_sessions(json_object_get(c, "sessions"));
 	json_decref(answer);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * stats.c - ffctl stats: counters, times, queue pairs and on-demand memory, once or again and
- * again.
+ * stats.c - ffctl stats: counters, times, queue pairs and memory regions, once or again and again.
  *
  * Tests: system/stats.sh
  */
@@ -125,6 +124,30 @@ static void print_failures(const json_t *completions)
 	}
 }
 
+static void print_copied(json_t *copied)
+{
+	static const char *const name[] = {
+#define X(NAME, name, text) name,
+		FF_WHYS(X)
+#undef X
+	};
+	static const char *const text[] = {
+#define X(NAME, name, text) text,
+		FF_WHYS(X)
+#undef X
+	};
+	char help[160];
+
+	for (size_t i = 0; i < FF_WHY_NUM; i++) {
+		json_t *n = json_object_get(copied, name[i]);
+
+		if (!n)
+			continue;
+		snprintf(help, sizeof(help), "bytes that are copied (%s): %s", name[i], text[i]);
+		print_value("copied_bytes", json_integer_value(n), help);
+	}
+}
+
 static void print_stats(const json_t *c, const json_t *before)
 {
 	const json_t *counters = json_object_get(c, "counters"),
@@ -143,6 +166,7 @@ static void print_stats(const json_t *c, const json_t *before)
 	snprintf(shared, sizeof(shared), "of these, pages that the router shares (%.1f %%)",
 		 reg ? 100.0 * (double)zero / (double)reg : 0.0);
 	print_value("zero_copy_bytes", zero, shared);
+	print_copied(json_object_get(c, "copied_bytes"));
 	print_value("cm_ids", int_of(c, "cm_ids"), "ids of the connection manager (rdma_cm)");
 	print_value("cm_listeners", int_of(c, "cm_listeners"), "of these, that listen");
 	print_value("cm_connections", int_of(c, "cm_connections"), "of these, established");
@@ -244,11 +268,16 @@ static void print_qps(json_t *list, const struct wish *w)
 	table_print(t);
 }
 
-/* ---- on-demand memory ---------------------------------------------------------------------------- */
+/* ---- memory regions ------------------------------------------------------------------------------ */
 
-static void mr_row(struct table *t, const char *container, const json_t *mr)
+static bool is_on_demand(const json_t *mr)
 {
-	char a[16], b[16];
+	return json_object_get(mr, "odp_faults");
+}
+
+static void mr_cells(struct table *t, const char *container, const json_t *mr)
+{
+	char buf[16];
 
 	table_cell(t, "%s", container);
 	table_cell(t, "%lld", (long long)int_of(mr, "pid"));
@@ -257,7 +286,24 @@ static void mr_row(struct table *t, const char *container, const json_t *mr)
 	table_cell(t, "%s",
 		   json_is_true(json_object_get(mr, "implicit")) ?
 			   "all" :
-			   bytes_text(int_of(mr, "bytes"), a));
+			   bytes_text(int_of(mr, "bytes"), buf));
+}
+
+static void plain_row(struct table *t, const char *container, const json_t *mr)
+{
+	char a[16], b[16];
+
+	mr_cells(t, container, mr);
+	table_cell(t, "%s", bytes_text(int_of(mr, "zero_copy_bytes"), a));
+	table_cell(t, "%s", bytes_text(int_of(mr, "copied_bytes"), b));
+	table_cell(t, "%s", int_of(mr, "copied_bytes") ? str_of(mr, "copied_why") : "-");
+}
+
+static void on_demand_row(struct table *t, const char *container, const json_t *mr)
+{
+	char a[16], b[16];
+
+	mr_cells(t, container, mr);
 	table_cell(t, "%lld", (long long)int_of(mr, "odp_faults"));
 	table_cell(t, "%s", time_text((uint64_t)int_of(mr, "odp_fault_ns"), a));
 	table_cell(t, "%lld", (long long)int_of(mr, "odp_invalidations"));
@@ -265,19 +311,45 @@ static void mr_row(struct table *t, const char *container, const json_t *mr)
 	table_cell(t, "%s", time_text((uint64_t)int_of(mr, "odp_prefetch_ns"), b));
 }
 
-static void print_mrs(json_t *list)
+static size_t num_mrs(json_t *list, bool on_demand)
 {
-	static const char *const heads[] = { "CONTAINER",   ">PID",    "COMMAND", "ADDRESS",
-					     ">SIZE",	    ">FAULTS", ">TIME",	  ">INVALIDATED",
-					     ">PREFETCHED", ">TIME",   NULL };
-	struct table *t = table_new(heads);
+	json_t *c, *mr;
+	size_t i, k, n = 0;
+
+	json_array_foreach(list, i, c)
+		json_array_foreach(json_object_get(c, "mr_list"), k, mr)
+			n += is_on_demand(mr) == on_demand;
+	return n;
+}
+
+static void print_mrs_of(json_t *list, bool on_demand)
+{
+	static const char *const plain[] = { "CONTAINER",  ">PID",    "COMMAND", "ADDRESS", ">SIZE",
+					     ">ZERO-COPY", ">COPIED", "WHY",	 NULL };
+	static const char *const odp[] = { "CONTAINER",	  ">PID",    "COMMAND", "ADDRESS",
+					   ">SIZE",	  ">FAULTS", ">TIME",	">INVALIDATED",
+					   ">PREFETCHED", ">TIME",   NULL };
+	struct table *t = table_new(on_demand ? odp : plain);
 	json_t *c, *mr;
 	size_t i, k;
 
 	json_array_foreach(list, i, c)
 		json_array_foreach(json_object_get(c, "mr_list"), k, mr)
-			mr_row(t, owner(c), mr);
+			if (is_on_demand(mr) == on_demand)
+				(on_demand ? on_demand_row : plain_row)(t, owner(c), mr);
 	table_print(t);
+}
+
+static void print_mrs(json_t *list)
+{
+	bool plain = num_mrs(list, false), odp = num_mrs(list, true);
+
+	if (plain || !odp)
+		print_mrs_of(list, false);
+	if (plain && odp)
+		putchar('\n');
+	if (odp)
+		print_mrs_of(list, true);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -293,6 +293,7 @@ struct ses_mem {
 	uint32_t process;
 	struct heat_ring *hot; /* [lock] heat.h: WATCH_HEAT was asked for; else NULL */
 	int status_fd;	       /* its /proc/PID/status, which the keeper has opened, or -1 */
+	bool filtered;	       /* ... and it has others now: hot is over */
 	int filters;	       /* seccomp filters that it began with, -1: not known (hot.c) */
 	struct mem *later;     /* shadow.h; NULL: all is done at once */
 	TAILQ_ENTRY(session) populate; /* populate.c, while populating */
@@ -382,6 +383,7 @@ struct mr {
 	LIST_HEAD(, mw) windows;
 	struct pd *pd;
 	uint8_t kind;		     /* enum mr_kind */
+	uint8_t why;		     /* [ctl] enum ff_why: for what is copied of it; see mr_why() */
 	uint32_t lkey, rkey;	     /* the same number */
 	uint32_t access;	     /* IBV_ACCESS_* */
 	uint64_t addr, length, iova; /* [iova, iova + length) on the wire is [addr, ...) of pid */

@@ -104,6 +104,24 @@ void stats_fold_qp(struct qp *qp)
 	*qp->lat.hist = (struct lat){ 0 };
 }
 
+const char *const why_name[FF_WHY_NUM] = {
+#define X(NAME, name, text) name,
+	FF_WHYS(X)
+#undef X
+};
+
+uint64_t mr_copied(const struct mr *mr)
+{
+	if (mr->kind != MR_USER || mr->view || mr->odp)
+		return 0;
+	return mr->length - mr->zero_copy;
+}
+
+enum ff_why mr_why(const struct mr *mr)
+{
+	return mr->why == FF_WHY_UNUSED && mr->o.ses->mem.filtered ? FF_WHY_SECCOMP : mr->why;
+}
+
 void counts_add_session(struct ff_counts *n, const struct session *s)
 {
 	const struct obj_table *mrs = &s->tab[OBJ_MR];
@@ -129,6 +147,7 @@ void counts_add_session(struct ff_counts *n, const struct session *s)
 		}
 		n->registered += mr->length;
 		n->zero_copy += mr->zero_copy;
+		n->copied[mr_why(mr)] += mr_copied(mr);
 	}
 }
 

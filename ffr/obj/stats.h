@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ffr/abi/ff_proto.h"
+
 /*
  * Always true but in the benchmark's fast path without counters, by which it measures what they cost: there
  * nothing is counted, timed, traced or probed of a request that succeeds. What is counted of errors,
@@ -127,12 +129,22 @@ void stats_of_container(const struct container *c, struct ff_stats *st, struct l
 /* The QP goes; what it counted is its session's. [lock] */
 void stats_fold_qp(struct qp *qp);
 
+struct mr;
+
 /* The objects of sessions. */
 struct ff_counts {
 	uint32_t sessions, qps, cqs, srqs, mrs, pds;
 	uint64_t registered, zero_copy; /* bytes, without on-demand memory */
 	uint32_t odp_mrs;
+	uint64_t copied[FF_WHY_NUM]; /* bytes that are not reached by a pointer, likewise */
 };
+/*
+ * Control thread. Bytes of an MR of a client's memory, not of on-demand memory, that are copied through its process,
+ * and why most of these are; the client's word, but for SECCOMP.
+ */
+uint64_t mr_copied(const struct mr *mr);
+enum ff_why mr_why(const struct mr *mr);
+extern const char *const why_name[FF_WHY_NUM];
 void counts_add_session(struct ff_counts *n, const struct session *s); /* control thread */
 
 /* What a queue has in it now. Control thread; the client's word, and only good to be shown. */

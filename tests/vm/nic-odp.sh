@@ -120,7 +120,7 @@ caps() { "$LAB" exec h0c0 -- ibv_devinfo -v | grep -A1 -m1 general_odp_caps | gr
 # Watches the counters of a region until they show faults of the NIC and invalidated pages. verbs_kinds waits for /out/seen.
 watch_counters() {
 	# CONTAINER PID COMMAND ADDRESS SIZE FAULTS TIME INVALIDATED PREFETCHED TIME
-	until awk '$1 == "h0c0" && $6 > 0 && $(NF - 2) > 0 { seen = 1 } END { exit !seen }' /tmp/mrs; do
+	until awk '/FAULTS/ { odp = 1 } odp && $1 == "h0c0" && $6 > 0 && $(NF - 2) > 0 { seen = 1 } END { exit !seen }' /tmp/mrs; do
 		"$LAB" ffctl h0 -- stats --mrs h0c0 >/tmp/mrs 2>&1
 	done
 	touch /out/seen

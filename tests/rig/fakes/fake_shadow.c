@@ -212,6 +212,8 @@ static void remember(const struct ff_reg_mr_req *reg, struct mr *m, const void *
 {
 	mr_set_runs(m, tail, n_tail);
 	fake_shadow.reg = *reg;
+	fake_shadow.reg.access &= ~FF_ACCESS_WHY_MASK;
+	fake_shadow.why = FF_WHY_OF(reg->access);
 	show(m);
 }
 
@@ -267,6 +269,7 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 		return fake_shadow.has_heat ? watch_heat(resp, fds, n_fds) : -EOPNOTSUPP;
 	case FF_MSG_HEAT_DONE:
 		fake_shadow.busy += ((const struct ff_heat_done_req *)req)->busy;
+		fake_shadow.why = ((const struct ff_heat_done_req *)req)->why;
 		fake_shadow.dones++;
 		return 0;
 	case FF_MSG_MAP_MR:

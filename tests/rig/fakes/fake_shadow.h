@@ -12,7 +12,9 @@ struct fake_shadow {
 	_Atomic uint32_t mrs;	      /* registered now */
 	_Atomic int fail[FF_MSG_NUM]; /* answer with this -errno */
 	_Atomic uint64_t max_shadow;  /* bytes that a session's regions may have, 0: any */
-	struct ff_reg_mr_req reg;     /* the last REG_MR or REREG_MR, and its runs */
+	struct ff_reg_mr_req
+		reg; /* the last REG_MR or REREG_MR, without its FF_ACCESS_WHY, and its runs */
+	_Atomic uint32_t why; /* ... or that of the last HEAT_DONE */
 	struct ff_mr_run run[FF_MR_MAX_RUNS];
 	unsigned num_runs;
 	uint32_t rereg_flags;

@@ -15,6 +15,7 @@
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
 #include "ffr/ctl/hot.c"
+#include "ffr/obj/stats.h"
 
 #define MB     ((uint64_t)1 << 20)
 #define VA     (1ull << 40)
@@ -36,12 +37,17 @@ static int watch(int s, int *fd)
 			fd, &n);
 }
 
-static int done(bool busy)
+static int done_why(bool busy, uint32_t why)
 {
-	struct ff_heat_done_req req = { .busy = busy };
+	struct ff_heat_done_req req = { .busy = busy, .why = why };
 	struct ff_heat_done_resp resp;
 
 	return RIG_CALL(g, sock, HEAT_DONE, &req, &resp);
+}
+
+static int done(bool busy)
+{
+	return done_why(busy, FF_WHY_UNUSED);
 }
 
 static struct session *ses(void)
@@ -186,6 +192,45 @@ static void busy_parts(void **state)
 	want(VA + MB);
 }
 
+static uint64_t copied_for(enum ff_why why)
+{
+	struct ff_counts n = { 0 };
+
+	counts_add_session(&n, ses());
+	return n.copied[why];
+}
+
+/* What is copied is shown with a reason, which is the client's word as far as it is one. */
+static void reasons(void **state)
+{
+	struct ff_reg_mr_req req = { .addr = 1ull << 41, .length = MB, .pd = pd };
+	struct ff_reg_mr_resp resp;
+
+	(void)state;
+	assert_int_equal(copied_for(FF_WHY_OTHER), LEN); /* a library that does not say */
+	use(0);
+	want(VA);
+	assert_int_equal(done_why(false, UINT32_MAX), 0);
+	assert_int_equal(copied_for(FF_WHY_OTHER), LEN);
+	want(VA + MB);
+	assert_int_equal(done_why(false, FF_WHY_PINNED), 0);
+	assert_int_equal(copied_for(FF_WHY_PINNED), LEN);
+	req.access = ACCESS | FF_ACCESS_WHY(FF_WHY_UNUSED);
+	assert_int_equal(RIG_CALL(g, sock, REG_MR, &req, &resp), 0);
+	assert_int_equal(mr_get(ses(), resp.mr)->access, ACCESS);
+	assert_int_equal(copied_for(FF_WHY_UNUSED), MB);
+	req.access = ACCESS | FF_ACCESS_WHY_MASK;
+	assert_int_equal(RIG_CALL(g, sock, REG_MR, &req, &resp), 0);
+	assert_int_equal(mr_get(ses(), resp.mr)->access, ACCESS);
+	assert_int_equal(copied_for(FF_WHY_OTHER), MB);
+	/* from now on it will not be shared any more */
+	status_of('S', 4, 2, 2);
+	use(1);
+	want_none();
+	assert_int_equal(copied_for(FF_WHY_UNUSED), 0);
+	assert_int_equal(copied_for(FF_WHY_SECCOMP), MB);
+}
+
 static void parts_wait(void **state)
 {
 	(void)state;
@@ -317,7 +362,8 @@ static void not_with_other_hosts(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(T(one_after_the_other), T(false_answers), T(busy_parts), T(parts_wait),
-			T(a_filter_ends_it), T(not_with_filters), T(the_last_thread_goes),
-			T(one_socket_for_a_session), T(not_with_other_hosts));
+	return UNIT_RUN(T(one_after_the_other), T(false_answers), T(busy_parts), T(reasons),
+			T(parts_wait), T(a_filter_ends_it), T(not_with_filters),
+			T(the_last_thread_goes), T(one_socket_for_a_session),
+			T(not_with_other_hosts));
 }

@@ -86,6 +86,7 @@ static void parts_are_replaced(void **state)
 	need_pins();
 	mr = rg_filled(p, 4 * MB, 3);
 	assert_int_equal(fake_shadow.num_runs, 0);
+	assert_int_equal(fake_shadow.why, FF_WHY_UNUSED);
 	assert_false(is_shared(p));
 	tell_and_wait(mr, p + 2 * MB, MB);
 	assert_int_equal(fake_shadow.maps, 1);
@@ -112,7 +113,8 @@ static void parts_are_replaced(void **state)
 /* Of MRs that are not there, of addresses that are not theirs, cut off. */
 static void events_of_nothing(void **state)
 {
-	char *p = rg_map(4 * MB), *q = rg_map(2 * MB);
+	char *q = rg_map(2 * MB),
+	     *p = rg_map(4 * MB); /* q is behind p, where the kernel maps downwards */
 	struct ibv_mr *mr, *gone;
 	uint32_t handle;
 
@@ -139,6 +141,32 @@ static void events_of_nothing(void **state)
 	rg_check(p, 4 * MB, 5);
 	rg_gone(mr, p, 4 * MB, 5);
 	munmap(q, 2 * MB);
+}
+
+/* A session's MR is not named by another session's event. */
+static void an_event_of_another_session(void **state)
+{
+	struct ffl_context *other = fake_shadow_open(true);
+	struct ibv_pd *pd = fake_shadow_pd(other);
+	char *p = rg_map(2 * MB), *q = rg_map(2 * MB);
+	struct ibv_mr *mr, *theirs;
+	int fd;
+
+	(void)state;
+	need_pins();
+	mr = rg_filled(p, 2 * MB, 5);
+	fd = fake_shadow.heat_fd;
+	theirs = ibv_reg_mr(pd, q, 2 * MB, ACCESS);
+	assert_non_null(theirs);
+	fake_shadow.heat_fd = fd;
+	tell(theirs->handle, q, MB);
+	tell_and_wait(mr, p, MB);
+	assert_false(is_shared(q));
+	rg_dereg(theirs);
+	munmap(q, 2 * MB);
+	free(pd);
+	fake_shadow_close(other);
+	rg_gone(mr, p, 2 * MB, 5);
 }
 
 /* A router that does not take the runs: it goes on copying, from the pages that are there. */
@@ -219,6 +247,7 @@ static void pinned_pages_wait(void **state)
 	while (!fake_shadow.dones)
 		sched_yield();
 	assert_int_equal(fake_shadow.busy, 1);
+	assert_int_equal(fake_shadow.why, FF_WHY_PINNED);
 	assert_false(is_shared(p));
 	assert_int_equal(shadow_bytes(), 0);
 	syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_BUFFERS, NULL, 0);
@@ -250,7 +279,10 @@ static void events_are_answered(void **state)
 	rg_gone(mr, p, 2 * MB, 6);
 }
 
-/* The signal mask of the library's thread: signal n is bit n - 1. 0 if there is no such thread. */
+/*
+ * The signal mask of the library's thread: signal n is bit n - 1. 0 if there is no such thread. It is the newest one of
+ * that name, which the fake's threads have, too, that it started.
+ */
 static uint64_t blocked_by_thread(void)
 {
 	unsigned long long blocked = 0;
@@ -261,9 +293,10 @@ static uint64_t blocked_by_thread(void)
 	FILE *f;
 
 	assert_non_null(d);
-	while (!is_ours && (e = readdir(d))) {
+	while ((e = readdir(d))) {
 		snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", e->d_name);
 		f = fopen(path, "re");
+		is_ours = false;
 		while (f && fgets(line, sizeof(line), f)) {
 			is_ours |= !strcmp(line, "Name:\tffl-heat\n");
 			if (is_ours && sscanf(line, "SigBlk: %llx", &blocked) == 1)
@@ -280,16 +313,20 @@ static uint64_t blocked_by_thread(void)
 static void signals_are_blocked(void **state)
 {
 	static const int signals[] = { SIGTERM, SIGINT, SIGALRM, SIGUSR1, SIGCHLD, SIGPROF };
-	char *p = rg_map(2 * MB);
-	struct ibv_mr *mr;
+	char *p = rg_map(2 * MB), *q = rg_map(PG);
+	struct ibv_mr *mr, *small;
 
 	(void)state;
 	need_pins();
+	small = rg_reg(
+		q, PG); /* the fake's thread, which gets its name from who starts it, is there */
 	mr = rg_filled(p, 2 * MB, 7);
 	tell_and_wait(mr, p, MB);
 	usleep(50000); /* until the thread has left the lock, which blocks signals, too */
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		assert_true(blocked_by_thread() & 1ull << (signals[i] - 1));
+	rg_dereg(small);
+	munmap(q, PG);
 	rg_gone(mr, p, 2 * MB, 7);
 }
 
@@ -300,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(parts_are_replaced),
 		T(events_of_nothing),
+		T(an_event_of_another_session),
 		T(refused),
 		T(little_shadow_memory),
 		T(pinned_pages_wait),

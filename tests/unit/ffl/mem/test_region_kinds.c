@@ -29,6 +29,7 @@ static void shared_mappings_are_named(void **state)
 	int id = shmget(IPC_PRIVATE, 3 * PG, IPC_CREAT | 0600);
 	char *q = shmat(id, NULL, 0);
 	struct ibv_mr *mr;
+	int fd;
 
 	(void)state;
 	shmctl(id, IPC_RMID, NULL);
@@ -44,6 +45,17 @@ static void shared_mappings_are_named(void **state)
 	rg_dereg(mr);
 	shmdt(q);
 	munmap(p, 4 * PG);
+
+	/* what is beyond the end of the file cannot be had */
+	fd = memfd_create("short", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, PG), 0);
+	p = mmap(NULL, 4 * PG, RW, MAP_SHARED, fd, 0);
+	mr = rg_reg(p, 4 * PG);
+	assert_int_equal(fake_shadow.num_runs, 0);
+	assert_int_equal(fake_shadow.why, FF_WHY_MAPPINGS);
+	rg_dereg(mr);
+	munmap(p, 4 * PG);
+	close(fd);
 }
 
 static void *stack_thread(void *arg)
@@ -55,6 +67,7 @@ static void *stack_thread(void *arg)
 	rg_fill(buf, sizeof(buf), 10);
 	mr = rg_reg(buf, sizeof(buf));
 	assert_int_equal(fake_shadow.num_runs, 0);
+	assert_int_equal(fake_shadow.why, FF_WHY_STACK);
 	rg_dereg(mr);
 	rg_check(buf, sizeof(buf), 10);
 	return NULL;
@@ -139,6 +152,7 @@ static void file_and_read_only_mappings(void **state)
 	memset(p, 1, 3 * PG);
 	mr = rg_reg(p, 3 * PG);
 	assert_int_equal(fake_shadow.num_runs, 0);
+	assert_int_equal(fake_shadow.why, FF_WHY_FILE);
 	rg_dereg(mr);
 	munmap(p, 3 * PG);
 	fclose(f);
@@ -149,6 +163,7 @@ static void file_and_read_only_mappings(void **state)
 	mr = ibv_reg_mr(rg_pd, ro, PG, IBV_ACCESS_REMOTE_READ);
 	assert_non_null(mr);
 	assert_int_equal(fake_shadow.num_runs, 0);
+	assert_int_equal(fake_shadow.why, FF_WHY_RIGHTS);
 	rg_dereg(mr);
 	mprotect(ro, 2 * PG, PROT_NONE);
 	assert_null(ibv_reg_mr(rg_pd, ro, PG, 0));
@@ -166,6 +181,8 @@ static void without_shadow_memory(void **state)
 	fake_shadow.fail[FF_MSG_PLACE_PAGES] = -ENOMEM;
 	mr = rg_reg(p, 4 * PG);
 	assert_int_equal(fake_shadow.num_runs, 0);
+	if (fake_shadow_has_uffd())
+		assert_int_equal(fake_shadow.why, FF_WHY_LIMIT);
 	assert_false(rg_is_shared(p));
 	rg_check(p, 4 * PG, 13);
 	rg_gone(mr, p, 4 * PG, 13);
@@ -183,6 +200,7 @@ static void without_a_watcher(void **state)
 	for (int i = 0; i < 2; i++) {
 		mr = rg_reg(p, 4 * PG);
 		assert_int_equal(fake_shadow.num_runs, 0);
+		assert_int_equal(fake_shadow.why, FF_WHY_UFFD);
 		assert_false(rg_is_shared(p));
 		rg_check(p, 4 * PG, 14);
 		rg_dereg(mr);
@@ -205,6 +223,7 @@ static void without_userfaultfd(void **state)
 	mr = ibv_reg_mr(plain_pd, p, 4 * PG, ACCESS);
 	assert_non_null(mr);
 	assert_int_equal(fake_shadow.num_runs, 0);
+	assert_int_equal(fake_shadow.why, FF_WHY_UFFD);
 	rg_dereg(mr);
 	fake_shadow_close(plain);
 	free(plain_pd);
@@ -235,12 +254,59 @@ static void watched_by_another_userfaultfd(void **state)
 	mr = rg_reg(p, 8 * PG);
 	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), 6 * PG);
 	assert_null(fake_shadow_at((uintptr_t)p + 4 * PG));
+	assert_int_equal(fake_shadow.why, FF_WHY_ATTRIBUTE);
 	rg_check(p, 8 * PG, 14);
 	rg_dereg(mr);
 	rg_check(p, 8 * PG, 14);
 	close(fd);
 	close(dev);
 	munmap(p, 8 * PG);
+}
+
+/* An MR has the reason of most of its bytes. */
+static void most_of_the_bytes(void **state)
+{
+	char *p = rg_map(16 * PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_reg(p, 4 * PG);
+	assert_int_equal(fake_shadow.num_runs, 1);
+	assert_int_equal(fake_shadow.why, FF_WHY_UNUSED); /* of no byte */
+	rg_dereg(mr);
+	mr = rg_reg(p + 4 * PG + 10, PG);
+	assert_int_equal(fake_shadow.why, FF_WHY_EDGE);
+	rg_dereg(mr);
+	assert_int_equal(madvise(p + 8 * PG, 3 * PG, MADV_DONTFORK), 0);
+	mr = rg_reg(p + 5 * PG + 10, 6 * PG); /* 3 pages of it, and two edges */
+	assert_int_equal(fake_shadow.why, FF_WHY_ATTRIBUTE);
+	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), 2 * PG);
+	rg_dereg(mr);
+	assert_int_equal(madvise(p + 9 * PG, 2 * PG, MADV_DOFORK), 0);
+	mr = rg_reg(p + 7 * PG + 10, 2 * PG); /* 1 page of it */
+	assert_int_equal(fake_shadow.why, FF_WHY_EDGE);
+	rg_dereg(mr);
+	munmap(p, 16 * PG);
+}
+
+/* Later on, too. */
+static void another_reason(void **state)
+{
+	char *p = rg_map(4 * PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	assert_int_equal(madvise(p, 4 * PG, MADV_WIPEONFORK), 0);
+	mr = rg_reg(p, 4 * PG);
+	assert_int_equal(fake_shadow.why, FF_WHY_ATTRIBUTE);
+	assert_int_equal(madvise(p, 4 * PG, MADV_KEEPONFORK), 0);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, 4 * PG, 0), 0);
+	assert_int_equal(fake_shadow.why, FF_WHY_UNUSED);
+	assert_int_equal(fake_shadow.num_runs, 1);
+	rg_dereg(mr);
+	munmap(p, 4 * PG);
 }
 
 int main(void)
@@ -250,5 +316,5 @@ int main(void)
 	return UNIT_RUN(T(shared_mappings_are_named), T(stacks_are_left_alone),
 			T(stack_without_a_guard), T(file_and_read_only_mappings),
 			T(without_shadow_memory), T(without_a_watcher), T(without_userfaultfd),
-			T(watched_by_another_userfaultfd));
+			T(watched_by_another_userfaultfd), T(most_of_the_bytes), T(another_reason));
 }
