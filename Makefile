@@ -99,10 +99,10 @@ $(B)/%.a:
 	@rm -f $@
 	$(AR) qcs $@ $^
 
-# What /etc/ld.so.preload of a container says: where the libraries are found inside it.
+# What /etc/ld.so.preload of the lab's own containers says: where the libraries are found inside them.
 FFL_INSIDE := /usr/lib/freeflow/libibverbs.so.1 /usr/lib/freeflow/librdmacm.so.1
 ASAN_INSIDE := $(if $(SAN),/usr/lib/freeflow/libasan.so.8 )
-$(B)/lib/ld.so.preload: Makefile
+$(B)/lib/preload: Makefile
 	@mkdir -p $(@D)
 	echo '$(ASAN_INSIDE)$(FFL_INSIDE)' >$@
 
@@ -118,7 +118,7 @@ $(B)/man/%: %.scd
 	@mkdir -p $(@D)
 	scdoc <$< >$@
 
-ALL += $(B)/lib/ld.so.preload $(MAN)
+ALL += $(B)/lib/preload $(MAN)
 ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
 # The lab's own helpers are never sanitized: one enters containers of any build of the machine's.
 LAB_B := $(if $(CROSS),$(B),build)
@@ -133,7 +133,7 @@ help:
 	@sed -n 's/^#   make \([a-z0-9-]*\) */\1\t/p' Makefile | expand -t 16
 
 all: $(ALL)
-libs: $(B)/lib/libibverbs.so.1 $(B)/lib/librdmacm.so.1
+libs: $(FFL_LIBS)
 
 musl:
 	$(MAKE) LIBC=musl libs
@@ -286,6 +286,7 @@ format:
 # ---- install -----------------------------------------------------------------------------------
 
 I := $(DESTDIR)$(PREFIX)
+install_libs = install -D -m 644 -t $(1) $(filter %.1,$(FFL_LIBS)) && cp -P $(filter %.so,$(FFL_LIBS)) $(1)
 install: all
 	install -D -m 755 $(B)/bin/ffr $(I)/sbin/ffr
 	install -D -m 755 $(B)/bin/ffo $(I)/sbin/ffo
@@ -293,9 +294,7 @@ install: all
 	install -D -m 755 $(B)/bin/ff-hook $(I)/libexec/freeflow/ff-hook
 	ln -sf ../libexec/freeflow/ff-hook $(I)/bin/freeflow-runc
 	install -D -m 755 -t $(I)/sbin $(B)/bin/ff-device-plugin $(RIO_TOOLS)
-	install -D -m 644 $(B)/lib/libibverbs.so.1 $(I)/lib/freeflow/libibverbs.so.1
-	install -D -m 644 $(B)/lib/librdmacm.so.1 $(I)/lib/freeflow/librdmacm.so.1
-	install -D -m 644 $(B)/lib/ld.so.preload $(I)/lib/freeflow/ld.so.preload
+	$(call install_libs,$(I)/lib/freeflow)
 	for m in $(MAN); do \
 		install -D -m 644 $$m $(I)/share/man/man$${m##*.}/$${m##*/}; done
 	for u in deploy/systemd/*.service deploy/systemd/*.socket deploy/systemd/*.path; do \
@@ -310,8 +309,7 @@ install: all
 
 # The hook looks there for what is not the host's own: aarch64, x86_64-musl.
 install-libs: libs
-	install -D -m 644 -t $(I)/lib/freeflow/$(firstword $(subst -, ,$(HARDEN_MACHINE)))$(if $(LIBC),-$(LIBC)) \
-		$(B)/lib/libibverbs.so.1 $(B)/lib/librdmacm.so.1
+	$(call install_libs,$(I)/lib/freeflow/$(firstword $(subst -, ,$(HARDEN_MACHINE)))$(if $(LIBC),-$(LIBC)))
 
 # The configuration stays.
 uninstall:

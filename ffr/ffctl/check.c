@@ -26,20 +26,21 @@
 #include "ffr/ffctl/ffctl.h"
 #include "ffr/lib/cgroup.h"
 
-#define PRELOAD	     "/etc/ld.so.preload"
+#define OURS	     INSIDE_LIB "/libibverbs.so.1"
+#define CACHE	     "/etc/ld.so.cache"
 #define OUR_VERSION  "FREEFLOW_1.0"
 #define INTERPRETER  "ld-linux-x86-64.so.2"
-#define LIBRARY	     "libibverbs.so"
+#define LIBRARY	     "libibverbs"
 #define MAX_PHDRS    64
-#define MAX_FILE     65536
-#define LIBRARY_HEAD (1u << 20) /* bytes */
+#define LIBRARY_HEAD (1u << 20) /* bytes that are read of a file */
 
 struct check {
 	pid_t pid;
 	int root; /* the process's */
 	const json_t *container;
 	struct findings *f;
-	unsigned before; /* problems of others */
+	unsigned before;     /* problems of others */
+	char told[PATH_MAX]; /* the file that tells its loader where libraries are */
 };
 
 /* A path of the process's: a descriptor, or -1 with errno. */
@@ -71,6 +72,33 @@ static FILE *proc_open(const struct check *k, const char *name)
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)k->pid, name);
 	return fopen(path, "re");
+}
+
+/* Up to `size` bytes of a file of the process's that is a plain one, and that file, if ino is not 0. */
+static size_t read_inside(const struct check *k, const char *path, ino_t ino, char *buf,
+			  size_t size)
+{
+	int fd = open_inside(k, path, O_RDONLY);
+	size_t len = 0;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && (!ino || st.st_ino == ino))
+		while (len < size && (n = read(fd, buf + len, size - len)) > 0)
+			len += (size_t)n;
+	close(fd);
+	return len;
+}
+
+/* Is that text in the first part of the file? */
+static bool has_text(const struct check *k, const char *path, ino_t ino, const char *text)
+{
+	static char head[LIBRARY_HEAD];
+	size_t n = read_inside(k, path, ino, head, sizeof(head));
+
+	return memmem(head, n, text, strlen(text));
 }
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -114,6 +142,10 @@ static bool check_program(struct check *k)
 	int err = interpreter(k, name);
 
 	base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+	/* ld-musl-x86_64.so.1 reads ld-musl-x86_64.path */
+	snprintf(k->told, sizeof(k->told), CACHE);
+	if (!strncmp(base, "ld-musl", 7))
+		snprintf(k->told, sizeof(k->told), "/etc/%.*s.path", (int)strcspn(base, "."), base);
 	if (err == -ENOEXEC)
 		finding(k->f, FINDING_PROBLEM, NULL,
 			"it is no 64-bit program for x86: there is no library for it");
@@ -124,11 +156,14 @@ static bool check_program(struct check *k)
 		finding(k->f, FINDING_PROBLEM, NULL,
 			"it is linked statically: it loads no library, and none can be put into "
 			"place for it; link it dynamically, with glibc");
-	else if (!strncmp(base, "ld-musl", 7))
+	else if (!strncmp(base, "ld-musl", 7) && !has_text(k, k->told, 0, INSIDE_LIB))
 		finding(k->f, FINDING_PROBLEM, NULL,
-			"it is linked with musl (%s), which reads no " PRELOAD
-			" and cannot load a library that is made for glibc; use a build for glibc",
-			name);
+			"it is linked with musl (%s), and no %s there names " INSIDE_LIB
+			": start the container with the runtime or the device of freeflow, on a host "
+			"with libraries for musl",
+			name, k->told);
+	else if (!strncmp(base, "ld-musl", 7))
+		finding(k->f, FINDING_OK, NULL, "it is linked dynamically, with musl");
 	else if (strcmp(base, INTERPRETER))
 		finding(k->f, FINDING_PROBLEM, NULL, "its dynamic linker is %s, not glibc's", name);
 	else
@@ -138,102 +173,93 @@ static bool check_program(struct check *k)
 
 /* ---- the library ------------------------------------------------------------------------------ */
 
-/* The name of the libibverbs that it has mapped, and its inode; false: none. */
-static bool loaded(const struct check *k, char name[PATH_MAX], ino_t *ino)
+/* The name of a symbol version that no other libibverbs has is among its strings, at its beginning. */
+static bool is_the_routers(const struct check *k, const char *path, ino_t ino)
 {
-	FILE *f = proc_open(k, "maps");
-	char *line = NULL, *path, *base;
-	size_t size = 0;
-	unsigned long number;
-	bool found = false;
+	return has_text(k, path, ino, OUR_VERSION);
+}
 
-	while (f && !found && getline(&line, &size, f) > 0) {
+/* Is that a libibverbs? Its renamed copies in Python's wheels (libibverbs-1de1263b.so.1) are, too. */
+static bool is_library(const char *base)
+{
+	const char *rest = base + strlen(LIBRARY);
+
+	return !strncmp(base, LIBRARY, strlen(LIBRARY)) && (*rest == '.' || *rest == '-') &&
+	       strstr(rest, ".so");
+}
+
+/* Has it mapped any libibverbs? Of each, whose it is. */
+static bool check_loaded(struct check *k)
+{
+	char name[PATH_MAX] = "", *line = NULL, *path;
+	FILE *f = proc_open(k, "maps");
+	unsigned long ino;
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) > 0) {
 		path = strchr(line, '/');
-		base = path ? strrchr(path, '/') + 1 : NULL;
-		if (!base || strncmp(base, LIBRARY, strlen(LIBRARY)) ||
-		    sscanf(line, "%*s %*s %*s %*s %lu", &number) != 1)
+		if (!path || !is_library(strrchr(path, '/') + 1) ||
+		    sscanf(line, "%*s %*s %*s %*s %lu", &ino) != 1)
 			continue;
 		path[strcspn(path, "\n")] = '\0';
-		snprintf(name, PATH_MAX, "%s", path);
-		*ino = (ino_t)number;
-		found = true;
+		if (!strcmp(name, path)) /* another part of it */
+			continue;
+		snprintf(name, sizeof(name), "%s", path);
+		if (is_the_routers(k, name, (ino_t)ino))
+			finding(k->f, FINDING_OK, NULL, "it has loaded %s", name);
+		else
+			finding(k->f, FINDING_PROBLEM, NULL,
+				"it has loaded %s, which is not the router's: by its LD_PRELOAD or "
+				"LD_LIBRARY_PATH, its RUNPATH, or a path that it names itself",
+				name);
 	}
 	free(line);
+	if (f)
+		fclose(f);
+	return *name;
+}
+
+/* Is our folder in its LD_LIBRARY_PATH? */
+static bool in_environment(const struct check *k)
+{
+	FILE *f = proc_open(k, "environ");
+	char *word = NULL, *at, *folder;
+	size_t size = 0;
+	bool found = false;
+
+	while (f && !found && getdelim(&word, &size, '\0', f) > 0) {
+		if (!strncmp(word, "LD_LIBRARY_PATH=", 16))
+			for (folder = strtok_r(word + 16, ":;", &at); folder && !found;
+			     folder = strtok_r(NULL, ":;", &at))
+				found = !strcmp(folder, INSIDE_LIB);
+	}
+	free(word);
 	if (f)
 		fclose(f);
 	return found;
 }
 
-/* Up to `size` bytes of a file of the process's that is a plain one, and that file, if ino is not 0. */
-static size_t read_inside(const struct check *k, const char *path, ino_t ino, char *buf,
-			  size_t size)
-{
-	int fd = open_inside(k, path, O_RDONLY);
-	size_t len = 0;
-	struct stat st;
-	ssize_t n;
-
-	if (fd < 0)
-		return 0;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && (!ino || st.st_ino == ino))
-		while (len < size && (n = read(fd, buf + len, size - len)) > 0)
-			len += (size_t)n;
-	close(fd);
-	return len;
-}
-
-/* The name of a symbol version that no other libibverbs has is among its strings, at its beginning. */
-static bool is_the_routers(const struct check *k, const char *path, ino_t ino)
-{
-	static char text[LIBRARY_HEAD];
-	size_t n = read_inside(k, path, ino, text, sizeof(text));
-
-	return memmem(text, n, OUR_VERSION, sizeof(OUR_VERSION));
-}
-
-/* The libibverbs that its ld.so.preload names; false: none. */
-static bool preloads(const struct check *k, char path[PATH_MAX])
-{
-	char text[MAX_FILE], *word, *at;
-
-	text[read_inside(k, PRELOAD, 0, text, sizeof(text) - 1)] = '\0';
-	for (word = strtok_r(text, " \t\n:", &at); word; word = strtok_r(NULL, " \t\n:", &at)) {
-		if (!strstr(word, "/" LIBRARY))
-			continue;
-		snprintf(path, PATH_MAX, "%s", word);
-		return true;
-	}
-	return false;
-}
-
 static void check_library(struct check *k)
 {
-	char name[PATH_MAX];
 	struct stat st;
-	ino_t ino;
 
-	if (loaded(k, name, &ino)) {
-		if (is_the_routers(k, name, ino))
-			finding(k->f, FINDING_OK, NULL, "it has loaded %s", name);
-		else
-			finding(k->f, FINDING_PROBLEM, NULL,
-				"it has loaded %s, which is not the router's: that of the image, or "
-				"of its LD_PRELOAD or LD_LIBRARY_PATH, came first",
-				name);
+	if (check_loaded(k))
 		return;
-	}
-	if (!preloads(k, name))
+	if (!stat_inside(k, OURS, &st))
 		finding(k->f, FINDING_PROBLEM, NULL,
-			"no " PRELOAD
-			" there names the library: start the container with the flags of "
-			"ffctl container show %s --docker",
+			"there is no " OURS
+			" there: start the container with the flags of ffctl container show %s "
+			"--docker",
 			str_of(k->container, "name"));
-	else if (!stat_inside(k, name, &st))
-		finding(k->f, FINDING_PROBLEM, NULL, PRELOAD " names %s, which is not there", name);
-	else
+	else if (!in_environment(k) && !has_text(k, k->told, 0, INSIDE_LIB "/"))
 		finding(k->f, FINDING_PROBLEM, NULL,
-			"it has loaded no " LIBRARY ", though " PRELOAD
-			" names it: it was started before that, or has let it go");
+			"neither its LD_LIBRARY_PATH nor %s names " INSIDE_LIB
+			", so it does not find the library: run ldconfig there, or give it "
+			"LD_LIBRARY_PATH=" INSIDE_LIB,
+			k->told);
+	else
+		finding(k->f, FINDING_OK, NULL,
+			"it has loaded no " LIBRARY " yet, and would find " OURS);
 }
 
 /* ---- the socket, and what HELLO needs ------------------------------------------------------------ */

@@ -21,13 +21,11 @@
  * Where a container finds the library, and the router. The node is for programs (UCX) that use a
  * device only if it has a device file that they may open; nothing reads or writes it.
  */
-#define INSIDE_LIB     "/usr/lib/freeflow"
-#define INSIDE_RUN     "/run/freeflow"
-#define INSIDE_PRELOAD "/etc/ld.so.preload"
-#define INSIDE_NODE    "/dev/infiniband/" FF_DEVICE_NODE
-#define SYS_CLASS      "/sys/class/infiniband"
-#define INSTALLED_LIB  "/usr/lib/freeflow"
-#define SYS_CGROUP     "/sys/fs/cgroup"
+#define INSIDE_RUN    "/run/freeflow"
+#define INSIDE_NODE   "/dev/infiniband/" FF_DEVICE_NODE
+#define SYS_CLASS     "/sys/class/infiniband"
+#define INSTALLED_LIB "/usr/lib/freeflow"
+#define SYS_CGROUP    "/sys/fs/cgroup"
 
 struct args {
 	const char *name;
@@ -163,7 +161,7 @@ static char *ips_text(const json_t *c)
 
 static bool has_files(const char *dir)
 {
-	static const char *const files[] = { "libibverbs.so.1", "librdmacm.so.1", "ld.so.preload" };
+	static const char *const files[] = { "libibverbs.so.1", "librdmacm.so.1" };
 	char path[PATH_MAX + 32];
 
 	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -196,8 +194,7 @@ bool lib_folder(char *dir)
 void find_lib(char *dir)
 {
 	if (!lib_folder(dir))
-		fail("libibverbs.so.1, librdmacm.so.1 and ld.so.preload are neither beside this "
-		     "program nor in %s",
+		fail("libibverbs.so.1 and librdmacm.so.1 are neither beside this program nor in %s",
 		     dir);
 }
 
@@ -233,9 +230,9 @@ static char *docker_flags(const json_t *c)
 	if (asprintf(&flags,
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_RUN ",readonly%s "
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_LIB ",readonly%s "
-		     "--mount %stype=bind,src=%s/ld.so.preload,dst=" INSIDE_PRELOAD ",readonly%s "
+		     "--env LD_LIBRARY_PATH=" INSIDE_LIB " "
 		     "--mount type=bind,src=/dev/null,dst=" INSIDE_NODE "%s",
-		     q, run, q, q, lib, q, q, lib, q, sys ? sys : "") < 0)
+		     q, run, q, q, lib, q, sys ? sys : "") < 0)
 		fail("out of memory");
 	free(sys);
 	return flags;

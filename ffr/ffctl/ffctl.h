@@ -196,6 +196,7 @@ int doctor_connect(const char *wire);
 /* ---- cdi.c ---- */
 #define CDI_FILE "/run/cdi/freeflow.json"
 void cdi_refresh(void); /* the specification, where there is one, has what the router has now */
+#define INSIDE_LIB "/usr/lib/freeflow" /* the libraries in a container */
 bool lib_folder(
 	char *dir); /* container.c: the folder of the libraries, PATH_MAX bytes; false: it is not there */
 void find_lib(char *dir); /* the same, or the program ends */

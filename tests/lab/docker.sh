@@ -80,6 +80,8 @@ docker_host_up() {
 docker_container_up() {
 	local host image name=$LAB_ID-$1 ip c hosts=()
 	mapfile -t flags <"$FF_LAB/$1/flags"
+	# a sanitized library needs its run-time first
+	[[ ! -e $BUILD/lib/libasan.so.8 ]] || flags+=(--env LD_PRELOAD=/usr/lib/freeflow/libasan.so.8)
 
 	host=$(container_host "$1")
 	image=$(container_image "$1")

@@ -4,7 +4,7 @@
  *
  * netns.sh starts it in fresh mount, PID, IPC, UTS and network namespaces; every mount made here is private and
  * goes with the namespace. DIR/hosts becomes /etc/hosts, SOCKETS appears as /run/freeflow, and the libraries in
- * LIB are injected through /etc/ld.so.preload, as in a Docker container. DIR/pid, its number outside, is there
+ * LIB are injected through /etc/ld.so.preload. DIR/pid, its number outside, is there
  * when all is done. A program and not a script, because forty commands took half a second of CPU time.
  */
 #include <assert.h>
@@ -179,7 +179,7 @@ static void preload(const char *lib)
 	static char list[FILE_SIZE];
 
 	static_assert(sizeof(there) == sizeof(here), "replaced in place");
-	size_t len = read_file(path("%s/ld.so.preload", lib), list);
+	size_t len = read_file(path("%s/preload", lib), list);
 
 	for (char *p = list; (p = strstr(p, there)); p += sizeof(here) - 1)
 		memcpy(p, here, sizeof(here) - 1);

@@ -37,8 +37,9 @@ step "what is in them"
 contents() { # PACKAGE
 	dpkg-deb -c "$DEBS/$1"_*.deb | awk '$1 !~ /^d/ { print $6 }'
 }
-[[ $(contents libfreeflow-container | grep '\.so') == "./usr/lib/freeflow/ld.so.preload
+[[ $(contents libfreeflow-container | grep '\.so') == "./usr/lib/freeflow/libibverbs.so
 ./usr/lib/freeflow/libibverbs.so.1
+./usr/lib/freeflow/librdmacm.so
 ./usr/lib/freeflow/librdmacm.so.1" ]] || fail "$(contents libfreeflow-container)"
 [[ $(dpkg-deb -f "$DEBS"/libfreeflow-container_*.deb Depends) =~ ^libc6\ \(\>=\ [0-9.]+\)$ ]] ||
 	fail "libfreeflow-container depends on $(dpkg-deb -f "$DEBS"/libfreeflow-container_*.deb Depends)"

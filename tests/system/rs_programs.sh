@@ -9,7 +9,7 @@
 
 IP=$("$LAB" ip "$A")
 PRELOAD=$(inside "$A" sh -c 'ls /usr/lib/*/rsocket/librspreload.so') || skip "no librspreload"
-((!SANITIZED)) || PRELOAD="$(inside "$A" cat /etc/ld.so.preload) $PRELOAD" # ASan wants to be the first
+((!SANITIZED)) || PRELOAD="$(inside "$A" cat /etc/ld.so.preload 2>/dev/null) $PRELOAD" # ASan wants to be the first
 
 BIND=()
 SERVES_ON= # the server does not end by itself
