@@ -6,7 +6,8 @@
  * As it starts (createRuntime): the runtime has made the container's namespaces and its mounts and waits, no program
  * of it has run. The image is looked at first, so that one that cannot be served is refused before anything is
  * told; then the router is, and then the mounts are made. What fails undoes what was told. As it has stopped (poststop) the router is
- * told that, and forgets the container if it did not know it before; the mounts went with the namespace.
+ * told that, and forgets the container if it did not know it before; the mounts went with the namespace, and the few files that
+ * were written are put back.
  *
  * Tests: system/runtime_docker.sh, system/runtime_docker_cdi.sh
  */
@@ -24,7 +25,6 @@
 #include "ffr/abi/ff_proto.h"
 #include "ffr/oci/oci.h"
 
-#define MAX_PLACES 4 /* where an image has a library: two on all that were seen */
 
 static void warn_line(const char *text)
 {
@@ -166,7 +166,7 @@ static int stop(const struct oci_state *s, const struct oci_options *o, char why
 /* ---- the mounts ------------------------------------------------------------------------------ */
 
 struct trees {
-	int lib[NUM_LIBS][MAX_PLACES]; /* each is put once */
+	struct delivery libs;
 	int run, node, class[NUM_CLASSES];
 };
 
@@ -201,13 +201,10 @@ static int take_all(struct trees *t, const struct rootfs_kind *k, int dir,
 		    const struct oci_options *o, char why[WHY_SZ])
 {
 	char path[PATH_MAX];
-	int err = 0;
+	int err;
 
-	*t = (struct trees){ .run = -1, .node = -1 };
-	for (int i = 0; i < NUM_LIBS * MAX_PLACES && !err; i++) {
-		rootfs_our_lib(k, o->lib, i / MAX_PLACES, path, sizeof(path));
-		err = take(&t->lib[i / MAX_PLACES][i % MAX_PLACES], AT_FDCWD, path, true, why);
-	}
+	rootfs_our_folder(k, o->lib, path, sizeof(path));
+	err = deliver_take(&t->libs, path, why);
 	if (!err)
 		err = take(&t->run, dir, "", true, why);
 	if (!err)
@@ -228,30 +225,14 @@ static int put(int tree, int to, const char *where, char why[WHY_SZ])
 	return err;
 }
 
-/* One library, wherever the image has it. */
-static int put_lib(int root, const struct rootfs_kind *k, int lib, const int *trees,
-		   char why[WHY_SZ])
-{
-	int fds[MAX_PLACES], err = 0, num = rootfs_libs(root, k, lib, fds, MAX_PLACES, why);
-
-	for (int i = 0; i < num; i++) {
-		if (err)
-			close(fds[i]);
-		else
-			err = put(trees[i], fds[i], oci_lib[lib], why);
-	}
-	return num < 0 ? num : err;
-}
-
-static int put_all(const struct trees *t, const struct rootfs_kind *k, const char *rootfs,
-		   char why[WHY_SZ])
+static int put_all(struct trees *t, const char *rootfs, char why[WHY_SZ])
 {
 	int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC), err = root < 0 ? -errno : 0;
 
 	if (err)
 		snprintf(why, WHY_SZ, "%s: %s", rootfs, strerror(-err));
-	for (int i = 0; i < NUM_LIBS && !err; i++)
-		err = put_lib(root, k, i, t->lib[i], why);
+	if (!err)
+		err = deliver_put(&t->libs, root, why);
 	if (!err)
 		err = put(t->run, rootfs_folder(root, "run/freeflow"), "run/freeflow", why);
 	if (!err)
@@ -267,8 +248,9 @@ static int put_all(const struct trees *t, const struct rootfs_kind *k, const cha
 	return err;
 }
 
-/* NULL: none that we have libraries for. */
-static const struct rootfs_kind *look(const char *rootfs, unsigned kinds, char why[WHY_SZ])
+/* NULL: none that we can deliver libraries to. */
+static const struct rootfs_kind *look(const char *rootfs, unsigned kinds, struct delivery *d,
+				      char why[WHY_SZ])
 {
 	int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const struct rootfs_kind *k;
@@ -278,8 +260,25 @@ static const struct rootfs_kind *look(const char *rootfs, unsigned kinds, char w
 		return NULL;
 	}
 	k = rootfs_find_kind(root, kinds, why);
+	if (k && deliver_look(d, root, k, why))
+		k = NULL;
 	close(root);
 	return k;
+}
+
+/* What is left in its file system of a container that has stopped, as long as its engine has that mounted. */
+static void clean(const struct oci_state *s, const struct oci_options *o)
+{
+	int root = s->rootfs ? open(s->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	const struct rootfs_kind *k;
+	char ignored[WHY_SZ];
+
+	if (root < 0)
+		return;
+	k = rootfs_find_kind(root, rootfs_kinds_in(o->lib), ignored);
+	if (k)
+		deliver_undo(root, k);
+	close(root);
 }
 
 static int create_runtime(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
@@ -287,7 +286,7 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 	char ignored[WHY_SZ];
 	unsigned kinds = rootfs_kinds_in(o->lib);
 	const struct rootfs_kind *k = NULL;
-	struct trees t;
+	struct trees t = { .libs = { .libs = -1, .file = -1 }, .run = -1, .node = -1, .class = -1 };
 	int dir, err, host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 
 	if (!s->pid) {
@@ -299,7 +298,7 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 	if (err)
 		snprintf(why, WHY_SZ, "the container's mount namespace: %s", strerror(-err));
 	if (!err) {
-		k = look(s->rootfs, kinds, why);
+		k = look(s->rootfs, kinds, &t.libs, why);
 		err = k ? 0 : -ENOEXEC;
 	}
 	if (mount_return(host) && !err) {
@@ -315,10 +314,13 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 	if (!err)
 		err = mount_enter(s->pid);
 	if (!err)
-		err = put_all(&t, k, s->rootfs, why);
-	if (err && !mount_return(host))
+		err = put_all(&t, s->rootfs, why);
+	if (err && !mount_return(host)) {
+		clean(s, o);
 		stop(s, o, ignored);
+	}
 	close(dir);
+	deliver_free(&t.libs);
 	return err;
 }
 
@@ -380,9 +382,12 @@ int main(int argc, char **argv)
 	/* until this process ends; without the folder there are no notes, of which begin() tells */
 	notes_lock(false);
 	err = oci_state_read(STDIN_FILENO, &s, why);
-	if (!err)
-		err = strcmp(argv[optind], "poststop") ? create_runtime(&s, &o, why) :
-							 stop(&s, &o, why);
+	if (!err && strcmp(argv[optind], "poststop")) {
+		err = create_runtime(&s, &o, why);
+	} else if (!err) {
+		clean(&s, &o);
+		err = stop(&s, &o, why);
+	}
 	if (err)
 		warn_line(why);
 	oci_state_free(&s);

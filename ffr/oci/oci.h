@@ -2,12 +2,13 @@
 /*
  * oci.h - inside ff-hook, the program that an OCI runtime (runc, crun) runs as a container starts and when it has
  * stopped, and freeflow-runc, the same program in front of a runtime: what the runtime says (state.c), what Docker
- * knows beside that (docker.c), what is in the image (rootfs.c), what is mounted there (mount.c), the router (ask.c), the runtime's
+ * knows beside that (docker.c), what is in the image (rootfs.c), how its programs find our libraries (deliver.c, cache.c),
+ * what is mounted there (mount.c), the router (ask.c), the runtime's
  * configuration (wrap.c), addresses (addr.c), what is kept while it runs (note.c). The same program again is a daemon that
  * follows addresses (follow.c).
  *
  * Root, on the host, for some milliseconds, but for that daemon. Everything in the image is hostile: paths are resolved in its root
- * (openat2), nothing of it is run, and of its files the first bytes are read.
+ * (openat2), nothing of it is run, and of its files a bounded part is read.
  *
  * The room ffr/oci/ is that program. It may use lib/, and ffo's texts of limits, and speaks with the router by its
  * socket only.
@@ -35,9 +36,9 @@ struct oci_state {
 	pid_t pid;	     /* 0: it has ended */
 	char *bundle;	     /* absolute */
 	json_t *annotations; /* an object */
-	char *rootfs;	     /* absolute; of the bundle's config.json */
-	char *hostname;	     /* likewise; "" */
-	bool net_admin;	     /* likewise: its programs may give themselves addresses */
+	char *rootfs; /* absolute; of the bundle's config.json; NULL: it has ended, and that is gone */
+	char *hostname; /* likewise; "" */
+	bool net_admin; /* likewise: its programs may give themselves addresses */
 };
 
 /* Its state from a descriptor, and the bundle's config.json if the container runs. 0, or -errno with a line in why. */
@@ -74,31 +75,68 @@ json_t *docker_words(const char *rootfs, const char *id, char why[WHY_SZ]);
 
 /* ---- rootfs.c: what is in the image ---- */
 
-#define NUM_LIBS 2
-extern const char *const oci_lib[NUM_LIBS]; /* libibverbs.so.1, librdmacm.so.1 */
-
 /* A path in the image's root, links followed in there: a descriptor (O_PATH as well) or -errno. */
 int rootfs_open(int root, const char *path, int flags);
+/* A folder that is reached over no mount: of the container's own file system. O_PATH, or -errno (-EXDEV). */
+int rootfs_own_folder(int root, const char *path);
 /* A folder and those above it, made where they are not. O_PATH, or -errno. */
 int rootfs_folder(int root, const char *path);
 /* A file to mount over, made where there is none; refuses what is no regular file. O_PATH, or -errno. */
 int rootfs_file(int root, const char *folder, const char *name);
+/* The first bytes of a regular file: how many, at most `size`; -EINVAL: it is none; other -errno. */
+ssize_t rootfs_read(int root, const char *path, void *buf, size_t size);
 /* What an image's programs are: a machine and a C library. */
-struct rootfs_kind;
+struct rootfs_kind {
+	const char *name;   /* of its folder among our libraries; messages */
+	const char *libc;   /* likewise */
+	const char *loader; /* of its programs */
+	unsigned machine;   /* as in ELF */
+	int cache_flags;    /* of its libraries in ld.so.cache, with glibc */
+	const char *paths;  /* the file in /etc that says where its loader looks, with musl */
+};
 extern const struct rootfs_kind *const rootfs_own; /* the hook's own machine, with glibc */
 /* A bit for each kind that the folder `lib` has libraries for; the host's own is one. */
 unsigned rootfs_kinds_in(const char *lib);
 /* The one of those kinds whose libraries its programs can load. NULL: none, with why. */
 const struct rootfs_kind *rootfs_find_kind(int root, unsigned kinds, char why[WHY_SZ]);
-/* Where our library for that kind is: in the folder `lib` or one in it. */
-void rootfs_our_lib(const struct rootfs_kind *k, const char *lib, int which, char *path,
-		    size_t size);
+/* Where our libraries for that kind are: the folder `lib` or one in it. */
+void rootfs_our_folder(const struct rootfs_kind *k, const char *lib, char *path, size_t size);
+
+/* ---- cache.c: /etc/ld.so.cache ---- */
+
+#define NUM_NAMES 4	     /* by which programs look for our libraries */
+#define CACHE_MAX (4u << 20) /* bytes */
+
 /*
- * Where the image's programs find this library, or would: O_PATH descriptors, num of them, at most max; or -errno with
- * why.
+ * That cache (len 0: none) without the libraries in `folder`, and with NUM_NAMES of them before all others; names NULL:
+ * without. 0 with a new one, the caller's to free, new_len 0: nothing is left in it; -EBADMSG: it is no cache; -E2BIG; -ENOMEM.
  */
-int rootfs_libs(int root, const struct rootfs_kind *k, int lib, int *fds, unsigned max,
-		char why[WHY_SZ]);
+int cache_edit(const void *old, size_t len, const char *folder, const char *const *names, int flags,
+	       char **new, size_t *new_len);
+
+/* ---- deliver.c: how programs find our libraries ---- */
+
+#define OCI_LIB "/usr/lib/freeflow" /* in the container */
+
+struct delivery {
+	bool glibc;
+	char path[64]; /* of the file that tells the loader, below the root */
+	char *text;    /* what is to be in it */
+	size_t len;
+	bool over;	/* the file cannot be written, but mounted over */
+	char temp[32];	/* on the host: the file that is mounted there; "" */
+	int libs, file; /* trees: the folder of our libraries, that file; or -1 */
+};
+
+/* In the container: what its loader is to be told. 0 or -errno with why. deliver_free() frees it, also then. */
+int deliver_look(struct delivery *d, int root, const struct rootfs_kind *k, char why[WHY_SZ]);
+/* On the host: the trees, of our libraries' folder for that kind. */
+int deliver_take(struct delivery *d, const char *lib, char why[WHY_SZ]);
+/* In the container. */
+int deliver_put(struct delivery *d, int root, char why[WHY_SZ]);
+void deliver_free(struct delivery *d);
+/* On the host, of a container that has stopped: its files are as they were, as far as that can be done. */
+void deliver_undo(int root, const struct rootfs_kind *k);
 
 /* ---- mount.c ---- */
 

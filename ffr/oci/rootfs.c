@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * rootfs.c - what is in an image: which C library its programs have, and where they look for libibverbs.
+ * rootfs.c - what is in an image: which C library its programs have, and a path of it.
  *
  * The image may be anybody's. A path in it is resolved by the kernel in the image's root (openat2,
  * RESOLVE_IN_ROOT), so a link leads nowhere else; a file is opened without reading until it is known to be a
- * regular one, and then its first bytes are read. No program of it is run, and its loader's cache is not read: the
- * folders that the loaders of Debian, Ubuntu, RHEL, openSUSE and Alpine have built in are few.
+ * regular one, and then a bounded part of it is read. No program of it is run.
  *
  * Our libraries for the host's own machine and glibc are in one folder; those for others (an image for arm64 on an x86
  * host, by QEMU, or one with musl), where they are installed, each in a folder of its name in there.
- *
- * Where one of them has the library, ours is mounted over it; over all of them, since which comes first is the
- * loader's. Where none has, ours is mounted in the first of them that is there.
  */
 #include <elf.h>
 #include <errno.h>
@@ -28,41 +24,12 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-const char *const oci_lib[NUM_LIBS] = { "libibverbs.so.1", "librdmacm.so.1" };
-
-#define MAX_FOLDERS 9
-
-struct rootfs_kind {
-	const char *name;   /* of its folder among our libraries; messages */
-	const char *libc;   /* likewise */
-	const char *loader; /* of its programs */
-	Elf64_Half machine;
-	/* Where loaders look: num_built_in of them without a cache; the others are looked at, too. */
-	unsigned num_built_in;
-	const char *folder[MAX_FOLDERS];
-};
-
-/* Debian's and Ubuntu's, RHEL's and openSUSE's, others'. */
-#define GLIBC_FOLDERS(triplet)                                                                     \
-	4,                                                                                         \
-	{                                                                                          \
-		"usr/lib/" triplet, "lib/" triplet, "usr/lib64", "lib64", "usr/local/lib",         \
-			"usr/local/lib64", "usr/lib", "lib"                                        \
-	}
-/* Alpine's: as in musl's own list. */
-#define MUSL_FOLDERS                                                                               \
-	2,                                                                                         \
-	{                                                                                          \
-		"usr/lib", "lib", "usr/local/lib"                                                  \
-	}
-
 static const struct rootfs_kind kinds[] = {
-	{ "x86_64", "glibc", "lib64/ld-linux-x86-64.so.2", EM_X86_64,
-	  GLIBC_FOLDERS("x86_64-linux-gnu") },
-	{ "aarch64", "glibc", "lib/ld-linux-aarch64.so.1", EM_AARCH64,
-	  GLIBC_FOLDERS("aarch64-linux-gnu") },
-	{ "x86_64-musl", "musl", "lib/ld-musl-x86_64.so.1", EM_X86_64, MUSL_FOLDERS },
-	{ "aarch64-musl", "musl", "lib/ld-musl-aarch64.so.1", EM_AARCH64, MUSL_FOLDERS },
+	{ "x86_64", "glibc", "lib64/ld-linux-x86-64.so.2", EM_X86_64, 0x0303, NULL },
+	{ "aarch64", "glibc", "lib/ld-linux-aarch64.so.1", EM_AARCH64, 0x0a03, NULL },
+	{ "x86_64-musl", "musl", "lib/ld-musl-x86_64.so.1", EM_X86_64, 0, "ld-musl-x86_64.path" },
+	{ "aarch64-musl", "musl", "lib/ld-musl-aarch64.so.1", EM_AARCH64, 0,
+	  "ld-musl-aarch64.path" },
 };
 
 #if defined(__x86_64__)
@@ -73,15 +40,25 @@ const struct rootfs_kind *const rootfs_own = &kinds[1];
 #error "which loader has this machine?"
 #endif
 
-int rootfs_open(int root, const char *path, int flags)
+static int open_in(int root, const char *path, int flags, uint64_t resolve)
 {
 	const struct open_how how = {
 		.flags = (uint64_t)(flags | O_CLOEXEC),
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
 	};
 	long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
 
 	return fd < 0 ? -errno : (int)fd;
+}
+
+int rootfs_open(int root, const char *path, int flags)
+{
+	return open_in(root, path, flags, 0);
+}
+
+int rootfs_own_folder(int root, const char *path)
+{
+	return open_in(root, path, O_PATH | O_DIRECTORY, RESOLVE_NO_XDEV);
 }
 
 int rootfs_folder(int root, const char *path)
@@ -141,26 +118,38 @@ int rootfs_file(int root, const char *folder, const char *name)
 	return made >= 0 && fd < 0 ? -errno : fd;
 }
 
-/* The first bytes of a regular file: an ELF header? 0, -errno, or -ENOEXEC. */
-static int elf_header(int root, const char *path, Elf64_Ehdr *h)
+/* A regular file for reading: opening it does not wait, whatever it is by now. */
+static int open_regular(int root, const char *path)
 {
-	int fd = rootfs_open(root, path, O_PATH), err = 0;
-	ssize_t n;
+	int fd = rootfs_open(root, path, O_PATH);
+	bool is = fd >= 0 && is_regular(fd);
 
 	if (fd < 0)
 		return fd;
-	if (!is_regular(fd))
-		err = -ENOEXEC;
 	close(fd);
-	if (err)
-		return err;
-	/* it may be another one by now: opening that does not wait, and reading it is bounded */
+	if (!is)
+		return -EINVAL;
 	fd = rootfs_open(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || is_regular(fd))
+		return fd;
+	close(fd);
+	return -EINVAL;
+}
+
+ssize_t rootfs_read(int root, const char *path, void *buf, size_t size)
+{
+	int fd = open_regular(root, path);
+	ssize_t n = 0;
+	size_t len = 0;
+
 	if (fd < 0)
 		return fd;
-	n = is_regular(fd) ? pread(fd, h, sizeof(*h), 0) : 0;
+	while (len < size && (n = read(fd, (char *)buf + len, size - len)) > 0)
+		len += (size_t)n;
+	if (n < 0)
+		n = -errno;
 	close(fd);
-	return n == sizeof(*h) && !memcmp(h->e_ident, ELFMAG, SELFMAG) ? 0 : -ENOEXEC;
+	return n < 0 ? n : (ssize_t)len;
 }
 
 static bool is_there(int root, const char *path)
@@ -172,12 +161,11 @@ static bool is_there(int root, const char *path)
 	return fd >= 0;
 }
 
-void rootfs_our_lib(const struct rootfs_kind *k, const char *lib, int which, char *path,
-		    size_t size)
+void rootfs_our_folder(const struct rootfs_kind *k, const char *lib, char *path, size_t size)
 {
-	snprintf(path, size, "%s/%s/%s", lib, k->name, oci_lib[which]);
+	snprintf(path, size, "%s/%s", lib, k->name);
 	if (k == rootfs_own && access(path, F_OK))
-		snprintf(path, size, "%s/%s", lib, oci_lib[which]);
+		snprintf(path, size, "%s", lib);
 }
 
 unsigned rootfs_kinds_in(const char *lib)
@@ -186,7 +174,7 @@ unsigned rootfs_kinds_in(const char *lib)
 	unsigned found = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-		rootfs_our_lib(&kinds[i], lib, 0, path, sizeof(path));
+		rootfs_our_folder(&kinds[i], lib, path, sizeof(path));
 		if (&kinds[i] == rootfs_own || !access(path, R_OK))
 			found |= 1u << i;
 	}
@@ -197,12 +185,13 @@ unsigned rootfs_kinds_in(const char *lib)
 static int check_loader(int root, const struct rootfs_kind *k)
 {
 	Elf64_Ehdr h;
-	int err = elf_header(root, k->loader, &h);
+	ssize_t n = rootfs_read(root, k->loader, &h, sizeof(h));
 
-	if (err)
-		return err == -ENOENT ? err : -ENOEXEC;
-	return h.e_ident[EI_CLASS] == ELFCLASS64 && h.e_ident[EI_DATA] == ELFDATA2LSB &&
-			       h.e_machine == k->machine ?
+	if (n == -ENOENT)
+		return -ENOENT;
+	return n == sizeof(h) && !memcmp(h.e_ident, ELFMAG, SELFMAG) &&
+			       h.e_ident[EI_CLASS] == ELFCLASS64 &&
+			       h.e_ident[EI_DATA] == ELFDATA2LSB && h.e_machine == k->machine ?
 		       0 :
 		       -ENOEXEC;
 }
@@ -260,48 +249,4 @@ const struct rootfs_kind *rootfs_find_kind(int root, unsigned have, char why[WHY
 			"freeflow cannot serve this image: %s; it needs one with glibc 2.28 or later for %s",
 			what_it_is(root), rootfs_own->name);
 	return NULL;
-}
-
-static bool is_known(const int *fds, unsigned num, int fd)
-{
-	struct stat a, b;
-
-	for (unsigned i = 0; i < num; i++)
-		if (!fstat(fds[i], &a) && !fstat(fd, &b) && a.st_dev == b.st_dev &&
-		    a.st_ino == b.st_ino)
-			return true;
-	return false;
-}
-
-int rootfs_libs(int root, const struct rootfs_kind *k, int lib, int *fds, unsigned max,
-		char why[WHY_SZ])
-{
-	const char *name = oci_lib[lib];
-	unsigned num = 0;
-	int fd;
-
-	for (size_t i = 0; i < MAX_FOLDERS && k->folder[i] && num < max; i++) {
-		fd = existing(root, k->folder[i], name);
-		if (fd >= 0 && is_known(fds, num, fd))
-			close(fd);
-		else if (fd >= 0)
-			fds[num++] = fd;
-	}
-	for (size_t i = 0; i < k->num_built_in && !num; i++) {
-		if (!is_there(root, k->folder[i]))
-			continue;
-		fd = rootfs_file(root, k->folder[i], name);
-		if (fd >= 0) {
-			fds[num++] = fd;
-			break;
-		}
-		snprintf(why, WHY_SZ, "/%s/%s of the image cannot be mounted over: %s",
-			 k->folder[i], name, strerror(-fd));
-		return fd;
-	}
-	if (num)
-		return (int)num;
-	snprintf(why, WHY_SZ,
-		 "the image has none of the folders where its loader looks for libraries");
-	return -ENOEXEC;
 }

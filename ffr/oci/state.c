@@ -114,8 +114,8 @@ int oci_state_read(int fd, struct oci_state *s, char why[WHY_SZ])
 		s->annotations = json_is_object(annotations) ? json_incref(annotations) :
 							       json_object();
 		err = s->bundle ? 0 : -ENOMEM;
-		if (!err && pid)
-			err = read_config(s, why);
+		if (!err && read_config(s, why) && pid)
+			err = -EINVAL;
 	}
 	json_decref(j);
 	if (err)
