@@ -73,6 +73,8 @@ static const struct {
 	{ "nh", MADV_NOHUGEPAGE },
 };
 
+#define COPIES 16u
+
 static uint64_t began, spent; /* ns */
 
 /* False: it is none that can be asked for again. */
@@ -301,12 +303,23 @@ static bool is_merged(const char *copy, size_t len, int maps)
 	return (v.start < from && v.end >= to) || (v.start <= from && v.end > to);
 }
 
+/*
+ * Who touches the mapping sleeps, but before that the kernel has tied it to its address (anon_vma),
+ * so that its copy becomes one with nothing. Copying unties it. So it is copied once more, until
+ * no thread has touched it since the last time; each of them does so once.
+ */
 bool ffl_attr_is(char *p, size_t len, int maps)
 {
 	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
 	char *copy = room + FF_PAGE;
 
-	return mm_remap(p, len, len, flags, copy) != MAP_FAILED && is_merged(copy, len, maps);
+	for (unsigned i = 0; i < COPIES; i++) {
+		if (mm_remap(p, len, len, flags, copy) == MAP_FAILED)
+			return false;
+		if (is_merged(copy, len, maps))
+			return true;
+	}
+	return false;
 }
 
 bool ffl_attr_is_locked(char *page)

@@ -286,7 +286,7 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 	char ignored[WHY_SZ];
 	unsigned kinds = rootfs_kinds_in(o->lib);
 	const struct rootfs_kind *k = NULL;
-	struct trees t = { .libs = { .libs = -1, .file = -1 }, .run = -1, .node = -1, .class = -1 };
+	struct trees t = { .libs = { .libs = -1, .file = -1 }, .run = -1, .node = -1 };
 	int dir, err, host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 
 	if (!s->pid) {

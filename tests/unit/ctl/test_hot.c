@@ -106,7 +106,7 @@ static void use(uint64_t part)
 	struct mr *mr = mr_get(ses(), reg.mr);
 
 	fast_lock(g->ctl.host);
-	for (unsigned i = 0; i <= HEAT_USES; i++)
+	for (unsigned i = 0; i <= 2 * MB / HEAT_USE; i++)
 		heat_used(mr, VA + part * 2 * MB, 8);
 	fast_unlock(g->ctl.host);
 }

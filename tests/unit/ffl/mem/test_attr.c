@@ -3,6 +3,8 @@
  * test_attr.c - ffl/mem/attr.c: what the program has asked of a mapping, and whether another one can have the same.
  */
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 
 #include "tests/rig/unit/unit.h"
@@ -290,6 +292,39 @@ static void parts_are_not_alike(void **state)
 	munmap(p, LEN);
 }
 
+static void *touch(void *p)
+{
+	*(volatile char *)p = 1;
+	return NULL;
+}
+
+/* Somebody touches it meanwhile, and sleeps. */
+static void touched_meanwhile(void **state)
+{
+	const struct ffl_attr none = { 0 };
+	char *p = map_empty(0);
+	struct uffdio_register r = { .range = { (uintptr_t)p, LEN },
+				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct pollfd poll_uffd = { .fd = uffd, .events = POLLIN };
+	pthread_t t[3];
+
+	(void)state;
+	need_uffd();
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(ffl_attr_expect(uffd, &none, rw, LEN), 0);
+		assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
+		assert_int_equal(pthread_create(&t[i], NULL, touch, p), 0);
+		assert_int_equal(poll(&poll_uffd, 1, -1), 1);
+		assert_true(ffl_attr_is(p, LEN, maps));
+		ffl_attr_forget();
+	}
+	assert_int_equal(ioctl(uffd, UFFDIO_UNREGISTER, &r.range), 0);
+	assert_int_equal(ioctl(uffd, UFFDIO_WAKE, &r.range), 0);
+	for (unsigned i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	munmap(p, LEN);
+}
+
 #define C(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -299,5 +334,5 @@ int main(void)
 			cmocka_unit_test(what_cannot_be_asked_again),
 			cmocka_unit_test(parts_that_differ), cmocka_unit_test(it_takes_too_long),
 			C(alike_if_asked_the_same), C(not_alike), C(locked_memory), C(all_memory_is_locked),
-			C(parts_are_not_alike));
+			C(parts_are_not_alike), C(touched_meanwhile));
 }
