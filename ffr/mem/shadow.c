@@ -3,7 +3,7 @@
  * shadow.c - which pages of an application the router can reach by a pointer. shadow_map() and
  * shadow_unmap(): control thread; shadow_translate(): runners.
  *
- * A client claims two kinds of runs. Of shadow memory it names pages of its own file (watch.c);
+ * A client claims two kinds of runs. Of shadow memory it names pages of its own file (pages.c);
  * which of them it says are where in its memory is its own affair, so bounds are all there is to
  * check. Of a shared mapping it names its address, and the router looks into the process, maps
  * the same file and keeps it mapped for as long as the MR lives, as pinned pages would be.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * watch.c - the file of a session's shadow pages, and what the program does to its mappings of
- * them. A thread for each session that has such a file; control thread: pages_*().
+ * watch.c - what a program does to its mappings of a session's shadow pages. A thread for each
+ * session that has a file of them. The control thread's part is pages.c.
  *
  * Theory of operation
  * -------------------
@@ -63,9 +63,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <uv.h>
@@ -74,7 +71,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/mem/fallible.h"
-#include "ffr/mem/watch.h"
+#include "ffr/mem/pages_int.h"
 
 #ifndef UFFDIO_CONTINUE
 #define UFFD_PAGEFAULT_FLAG_MINOR (1 << 2)
@@ -86,72 +83,20 @@ struct uffdio_continue {
 };
 #endif
 
-#define PENDING_MAX  1024u /* faults that wait for an event to end */
-#define AHEAD_MAX    512u  /* pages that one fault is answered with, of a row of them */
-#define REMOVED_MAX  1024u
+#define AHEAD_MAX    512u	  /* pages that one fault is answered with, of a row of them */
 #define REMOVED_AGE  100u	  /* looks at pages that were moved since */
 #define ENTRIES	     512u	  /* of the pagemap, read at once */
 #define PM_HAS	     (3ull << 62) /* ... which is there, or swapped out */
 #define SCAN_MS	     10		  /* between two looks at all mappings */
 #define GONE_LOOK_MS 1000 /* between two looks whether the process is gone, after its session */
 #define RETRY_MS     1
-#define STACK	     ((size_t)256 << 10)
-#define PAGES_MEMORY (sizeof(struct pages) + STACK / 4) /* what is used of the stack */
-
-/* [va, va + len) was told of as removed; it was the file from `off` then. The thread's. */
-struct removed {
-	uint64_t va, len, off;
-	uint32_t age; /* how often it was looked at */
-};
-
-struct fault {
-	uint64_t va;
-	bool is_minor;
-};
-
-struct pages {
-	pthread_mutex_t lock;	/* its holder waits for nothing */
-	uint32_t refs;		/* the session, and the thread */
-	bool ended;		/* the session has: there are no MRs, and nothing is mapped here */
-	bool is_dirty;		/* the file may have pages that are mapped nowhere */
-	struct region *placing; /* what PLACE_PAGES was last called for, and may not be mapped yet, */
-	uint64_t placing_off;	/* ... from there in the file */
-	uint64_t places;	/* calls of PLACE_PAGES so far */
-	int uffd, file, wake, mem, maps, pagemap;
-	uint64_t inode; /* of the file */
-	uint32_t dev_major, dev_minor;
-	struct region region[REGIONS_MAX];
-
-	/* the thread's alone */
-	struct fault pending[PENDING_MAX];
-	uint32_t num_pending;
-	uint64_t next_va; /* of a row of faults */
-	uint32_t ahead;
-	struct removed removed[REMOVED_MAX];
-	uint32_t num_removed;
-	struct part *part; /* of the file, that are mapped */
-	uint32_t num_parts, max_parts;
-	bool parts_miss; /* there was no memory for all of them */
-};
 
 /* [from, to) of the file. */
 struct part {
 	uint64_t from, to;
 };
 
-static uint64_t region_base(const struct pages *w, const struct region *r)
-{
-	return (uint64_t)(r - w->region) * FF_PAGES_STRIDE;
-}
-
-static struct region *region_of(struct pages *w, uint64_t off)
-{
-	uint64_t i = off / FF_PAGES_STRIDE;
-
-	return i < REGIONS_MAX ? &w->region[i] : NULL;
-}
-
-/* ---- what is mapped: the thread ---------------------------------------------------------- */
+/* ---- what is mapped ---------------------------------------------------------------------- */
 
 static bool is_mapping(const struct pages *w, const struct ff_vma *v)
 {
@@ -236,7 +181,7 @@ static void punch(const struct pages *w, uint64_t off, uint64_t len)
  */
 static bool punch_gaps(const struct pages *w, const struct region *r, uint32_t *at)
 {
-	uint64_t from = region_base(w, r), end = from + FF_PAGES_STRIDE;
+	uint64_t from = pages_region_base(w, r), end = from + FF_PAGES_STRIDE;
 	bool none = true;
 
 	for (; *at < w->num_parts && w->part[*at].from < end; ++*at) {
@@ -278,7 +223,7 @@ static bool tidy(struct pages *w)
 			r->is_dirty = false;
 		}
 		pthread_mutex_unlock(&w->lock);
-		while (at < w->num_parts && w->part[at].from < region_base(w, r))
+		while (at < w->num_parts && w->part[at].from < pages_region_base(w, r))
 			at++;
 		if (!go)
 			continue;
@@ -295,26 +240,7 @@ static bool tidy(struct pages *w)
 	return true;
 }
 
-/* [lock] There may be something to give back. */
-static void make_dirty(struct pages *w)
-{
-	if (!w->is_dirty)
-		eventfd_write(w->wake, 1);
-	w->is_dirty = true;
-}
-
-/* [lock] The last MR may have gone; or, after the session's end, the thread's own reference. */
-static void region_unref(struct pages *w, struct region *r)
-{
-	if (--r->refs)
-		return;
-	if (w->ended)
-		munmap(r->map, r->span);
-	else if (r->is_dirty)
-		make_dirty(w);
-}
-
-/* ---- events: the thread ------------------------------------------------------------------ */
+/* ---- events ------------------------------------------------------------------------------ */
 
 /*
  * Pages of MRs are zeroed, but for those that are not there: the router must not touch these
@@ -324,7 +250,7 @@ static void region_unref(struct pages *w, struct region *r)
 static void zero(const struct pages *w, const struct region *r, uint64_t off, uint64_t len)
 {
 	static const uint8_t zeros[4096]; /* no page is smaller */
-	const uint64_t end = off + len, base = region_base(w, r);
+	const uint64_t end = off + len, base = pages_region_base(w, r);
 	off_t from, to;
 
 	for (; off < end; off = (uint64_t)to) {
@@ -347,7 +273,7 @@ static void zero(const struct pages *w, const struct region *r, uint64_t off, ui
  */
 static void zero_or_punch(const struct pages *w, const struct region *r, uint64_t off, uint64_t len)
 {
-	uint64_t last = region_base(w, r) + r->span, n = 0;
+	uint64_t last = pages_region_base(w, r) + r->span, n = 0;
 
 	if (off < last) {
 		n = len < last - off ? len : last - off;
@@ -362,7 +288,7 @@ static void zero_or_punch(const struct pages *w, const struct region *r, uint64_
  */
 static void remove_pages(struct pages *w, uint64_t off, uint64_t len)
 {
-	struct region *r = region_of(w, off);
+	struct region *r = pages_region_of(w, off);
 	bool in_use;
 
 	if (!r)
@@ -377,7 +303,7 @@ static void remove_pages(struct pages *w, uint64_t off, uint64_t len)
 		punch(w, off, len);
 	pthread_mutex_lock(&w->lock);
 	if (in_use)
-		region_unref(w, r);
+		pages_region_unref(w, r);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -451,9 +377,9 @@ static bool settle_all(struct pages *w)
  */
 static void add_removed(struct pages *w, const struct removed *r)
 {
-	if (w->num_removed == REMOVED_MAX)
+	if (w->num_removed == PAGES_REMOVED_MAX)
 		settle_them(w, is_changing(w));
-	if (w->num_removed == REMOVED_MAX)
+	if (w->num_removed == PAGES_REMOVED_MAX)
 		memmove(w->removed, w->removed + 1, --w->num_removed * sizeof(w->removed[0]));
 	w->removed[w->num_removed++] = *r;
 }
@@ -506,7 +432,7 @@ static bool was_removed(struct pages *w, uint64_t va)
 	if (!w->num_removed || next_mapping(w, va, &v) || v.start > va)
 		return false;
 	off = v.offset + (va - v.start);
-	r = region_of(w, off);
+	r = pages_region_of(w, off);
 	for (uint32_t i = 0; r && i < w->num_removed; i++) {
 		struct removed *m = &w->removed[i];
 
@@ -528,7 +454,7 @@ static void on_unmap(struct pages *w)
 	pthread_mutex_lock(&w->lock);
 	for (uint32_t i = 0; i < REGIONS_MAX; i++)
 		w->region[i].is_dirty = w->region[i].is_used;
-	make_dirty(w);
+	pages_make_dirty(w);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -545,7 +471,7 @@ static void on_remap(struct pages *w, uint64_t to)
 	pthread_mutex_lock(&w->lock);
 	if (w->placing && w->placing_off == v.offset + (to - v.start)) {
 		if (w->placing->is_dirty)
-			make_dirty(w);
+			pages_make_dirty(w);
 		w->placing = NULL;
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -608,7 +534,7 @@ static void on_fault(struct pages *w, const struct uffd_msg *m)
 	uint64_t len = w->num_removed ? FF_PAGE : bytes_ahead(w, f.va);
 
 	if (!answer(w, &f, len)) {
-		if (w->num_pending < PENDING_MAX)
+		if (w->num_pending < PAGES_PENDING_MAX)
 			w->pending[w->num_pending++] = f;
 		else
 			ioctl(w->uffd, UFFDIO_WAKE, &wake); /* it comes again */
@@ -655,26 +581,6 @@ static bool is_gone(struct pages *w)
 	ended = w->ended;
 	pthread_mutex_unlock(&w->lock);
 	return ended && !pread(w->mem, &c, 1, 0);
-}
-
-static void pages_unref(struct pages *w)
-{
-	bool last;
-
-	pthread_mutex_lock(&w->lock);
-	last = !--w->refs;
-	pthread_mutex_unlock(&w->lock);
-	if (!last)
-		return;
-	pthread_mutex_destroy(&w->lock);
-	close(w->uffd);
-	close(w->file);
-	close(w->wake);
-	close(w->mem);
-	close(w->maps);
-	close(w->pagemap);
-	free(w->part);
-	free(w);
 }
 
 /* Others may read it, too, and may have made it one that blocks. */
@@ -753,245 +659,16 @@ static void *watch_thread(void *arg)
 	return NULL;
 }
 
-/* ---- the control thread ------------------------------------------------------------------ */
-
-/* A userfaultfd, and none that blocks? What else it can do is its client's affair. */
-static bool is_uffd(int fd)
-{
-	struct uffdio_range none = { 0, 0 };
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags >= 0 && flags & O_NONBLOCK && ioctl(fd, UFFDIO_WAKE, &none) && errno == EINVAL;
-}
-
-static int thread_start(struct pages *w)
+int watch_start(struct pages *w)
 {
 	pthread_attr_t attr;
 	pthread_t t;
 	int err;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK);
+	pthread_attr_setstacksize(&attr, PAGES_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	err = pthread_create(&t, &attr, watch_thread, w);
 	pthread_attr_destroy(&attr);
 	return -err;
-}
-
-int pages_watch(struct session *s, int uffd, int pagemap, int mem, int file)
-{
-	struct stat st, maps, pm;
-	struct pages *w;
-	int err;
-
-	/* the keeper knows that maps is of a procfs, where a client can keep no reader waiting */
-	if (!is_uffd(uffd) || fstat(file, &st) || fstat(s->mem.maps_fd, &maps) ||
-	    fstat(pagemap, &pm) || pm.st_dev != maps.st_dev || !S_ISREG(pm.st_mode))
-		return -EINVAL;
-	err = quota_charge(s->cont, QUOTA_MEMORY, PAGES_MEMORY);
-	if (err)
-		return err;
-	w = calloc(1, sizeof(*w));
-	if (!w) {
-		quota_return(s->cont, QUOTA_MEMORY, PAGES_MEMORY);
-		return -ENOMEM;
-	}
-	pthread_mutex_init(&w->lock, NULL);
-	w->refs = 2;
-	w->uffd = fcntl(uffd, F_DUPFD_CLOEXEC, 0);
-	w->mem = fcntl(mem, F_DUPFD_CLOEXEC, 0);
-	w->pagemap = fcntl(pagemap, F_DUPFD_CLOEXEC, 0);
-	w->maps = fcntl(s->mem.maps_fd, F_DUPFD_CLOEXEC, 0);
-	w->file = fcntl(file, F_DUPFD_CLOEXEC, 0);
-	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	w->inode = st.st_ino;
-	w->dev_major = major(st.st_dev);
-	w->dev_minor = minor(st.st_dev);
-	err = -EMFILE;
-	if (w->uffd >= 0 && w->mem >= 0 && w->maps >= 0 && w->pagemap >= 0 && w->file >= 0 &&
-	    w->wake >= 0)
-		err = thread_start(w);
-	if (err) {
-		w->refs = 1;
-		pages_unref(w);
-		quota_return(s->cont, QUOTA_MEMORY, PAGES_MEMORY);
-		return err;
-	}
-	s->mem.pages = w;
-	return 0;
-}
-
-/* Map a region's part of the file. 0 or -errno. */
-static int region_map(struct session *s, struct pages *w, struct region *r)
-{
-	int err = quota_charge(s->cont, QUOTA_PINNED, r->span);
-
-	if (err)
-		return err;
-	r->map = mmap(NULL, r->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, w->file,
-		      (off_t)region_base(w, r));
-	if (r->map == MAP_FAILED) {
-		err = -errno;
-		goto err_quota;
-	}
-	memory_near(r->map, r->span, s->mem.node);
-	err = guard_map(r->map, r->span);
-	if (err)
-		goto err_unmap;
-	r->watch = err = sigbus_watch(r->map, r->span, FF_PAGE, s);
-	if (err < 0)
-		goto err_unmap;
-	return 0;
-
-err_unmap:
-	munmap(r->map, r->span);
-err_quota:
-	quota_return(s->cont, QUOTA_PINNED, r->span);
-	return err;
-}
-
-/* What is over is unmapped here, and free. */
-static void regions_sweep(struct session *s, struct pages *w)
-{
-	for (uint32_t i = 0; i < REGIONS_MAX; i++) {
-		struct region *r = &w->region[i];
-
-		if (!r->is_over)
-			continue;
-		sigbus_unwatch(r->watch);
-		unmap_later(s, r->map, r->span, -1);
-		quota_return(s->cont, QUOTA_PINNED, r->span);
-		memset(r, 0, sizeof(*r));
-	}
-}
-
-/* [lock] */
-static struct region *region_new(struct session *s, struct pages *w, uint64_t span, uint64_t limit,
-				 int *err)
-{
-	struct region *r = NULL;
-
-	regions_sweep(s, w);
-	*err = -ENOSPC;
-	for (uint32_t i = 0; i < REGIONS_MAX; i++) {
-		if (!w->region[i].is_used) {
-			r = r ? r : &w->region[i];
-		} else if (w->region[i].span > limit) {
-			return NULL;
-		} else {
-			limit -= w->region[i].span;
-		}
-	}
-	if (!r || span > limit)
-		return NULL;
-	r->span = span;
-	*err = region_map(s, w, r);
-	if (*err)
-		return NULL;
-	r->is_used = true;
-	return r;
-}
-
-int pages_place(struct session *s, const struct ff_place_pages_req *req, uint64_t limit,
-		uint64_t *off, int *uffd)
-{
-	struct pages *w = s->mem.pages;
-	struct region *r = NULL;
-	uint64_t last;
-	int err = 0;
-
-	if (!w || (req->len | req->span | req->off) % FF_PAGE ||
-	    __builtin_add_overflow(req->off, req->len, &last) || req->span >= FF_PAGES_STRIDE / 2 ||
-	    (req->span && last > req->span))
-		return -EINVAL;
-	pthread_mutex_lock(&w->lock);
-	if (w->placing && w->placing->is_dirty) /* it is mapped by now, or never will be */
-		make_dirty(w);
-	*off = req->off;
-	if (req->span) {
-		r = region_new(s, w, req->span, limit, &err);
-		if (r)
-			*off += region_base(w, r);
-	} else if (req->len) {
-		r = region_of(w, req->off);
-		if (!r || !r->is_used || r->is_over || last > region_base(w, r) + r->span)
-			err = -EINVAL;
-		else if (r->is_tidied)
-			err = -EAGAIN;
-	} else {
-		make_dirty(w);
-	}
-	w->placing = err ? NULL : r;
-	w->placing_off = *off;
-	if (w->placing)
-		w->placing->placed = ++w->places;
-	*uffd = w->uffd;
-	pthread_mutex_unlock(&w->lock);
-	return err;
-}
-
-struct region *pages_get(struct session *s, uint64_t off, uint64_t len, uint8_t **host)
-{
-	struct pages *w = s->mem.pages;
-	struct region *r = w ? region_of(w, off) : NULL;
-	uint64_t at;
-
-	if (!r)
-		return NULL;
-	at = off - region_base(w, r);
-	pthread_mutex_lock(&w->lock);
-	if (!r->is_used || r->is_over || at > r->span || len > r->span - at) {
-		r = NULL;
-	} else {
-		r->refs++;
-		*host = r->map + at;
-	}
-	pthread_mutex_unlock(&w->lock);
-	return r;
-}
-
-void pages_put(struct session *s, struct region *r)
-{
-	struct pages *w = s->mem.pages;
-
-	pthread_mutex_lock(&w->lock);
-	region_unref(w, r);
-	pthread_mutex_unlock(&w->lock);
-}
-
-struct region *pages_pending(struct session *s)
-{
-	struct pages *w = s->mem.pages;
-
-	for (uint32_t i = 0; w && i < REGIONS_MAX; i++)
-		if (w->region[i].is_used && w->region[i].populated < w->region[i].populate_to)
-			return &w->region[i];
-	return NULL;
-}
-
-void pages_end(struct session *s)
-{
-	struct pages *w = s->mem.pages;
-
-	if (!w)
-		return;
-	pthread_mutex_lock(&w->lock);
-	w->ended = true;
-	for (uint32_t i = 0; i < REGIONS_MAX; i++) {
-		struct region *r = &w->region[i];
-
-		if (!r->is_used)
-			continue;
-		sigbus_unwatch(r->watch);
-		quota_return(s->cont, QUOTA_PINNED, r->span);
-		if (!r->refs) /* else the thread does it */
-			unmap_later(s, r->map, r->span, -1);
-	}
-	w->placing = NULL;
-	make_dirty(w);
-	pthread_mutex_unlock(&w->lock);
-	s->mem.pages = NULL;
-	quota_return(s->cont, QUOTA_FD, PAGES_FDS);
-	quota_return(s->cont, QUOTA_MEMORY, PAGES_MEMORY);
-	pages_unref(w);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * watch.h - the file of a session's shadow pages. Control thread. See watch.c.
+ * watch.h - the file of a session's shadow pages. Control thread; see pages.c.
  */
 #ifndef FFR_MEM_WATCH_H
 #define FFR_MEM_WATCH_H
@@ -14,7 +14,7 @@
 struct region {
 	uint64_t span;	 /* bytes */
 	uint8_t *map;	 /* span bytes */
-	uint32_t refs;	 /* runs of MRs; [lock] of watch.c, as all that follows */
+	uint32_t refs;	 /* runs of MRs; [lock] of pages_int.h, as all that follows */
 	uint64_t placed; /* the number of the last PLACE_PAGES for it */
 	bool is_used;
 	bool is_tidied; /* pages of it that are mapped nowhere are being given back */

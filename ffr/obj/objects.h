@@ -283,7 +283,7 @@ struct ses_mem {
 	struct seg *segs; /* [num_segs] */
 	uint32_t num_segs;
 	uint32_t num_foreign; /* mappings of its files (shadow.c) */
-	struct pages *pages;  /* watch.c: its file of shadow pages, or NULL */
+	struct pages *pages;  /* pages.c: its file of shadow pages, or NULL */
 	int node;	      /* NUMA node of its thread, -1: any; its segments come from there */
 	int maps_fd;	      /* the client's /proc/self/maps, or -1 */
 	bool can_ask;	      /* the kernel answers questions about it (Linux 6.11) */
@@ -361,7 +361,7 @@ struct mr_run {
 	uint64_t va, len;	 /* bytes in the application's address space */
 	uint8_t *host;		 /* the router's address of va */
 	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or */
-	struct region *region;	 /* watch.c: of shadow pages, or both are NULL */
+	struct region *region;	 /* pages.c: of shadow pages, or both are NULL */
 };
 
 /* fast/pvm.c: threads that were in calls on a session's memory at a time. */

@@ -14,7 +14,7 @@
 
 #include "tests/rig/fakes/fake_pages.h"
 #include "ffr/abi/ff_vma.h"
-#include "ffr/mem/watch.h"
+#include "ffr/mem/pages_int.h"
 
 /* Each allocation is a mapping, with its length in front. */
 #define HEAD 64u
@@ -117,6 +117,7 @@ static int programs_vma_each(int maps, ff_vma_fn *fn, void *arg)
 #define calloc	     own_calloc
 #define realloc	     own_realloc
 #define free	     own_free
+#include "ffr/mem/pages.c"
 #include "ffr/mem/watch.c"
 #undef ff_vma_query
 #undef ff_vma_each
@@ -128,7 +129,7 @@ static int programs_vma_each(int maps, ff_vma_fn *fn, void *arg)
 #include "ffr/mem/guard.c"
 #undef uffd
 
-/* ---- what watch.c needs of the rest of a router ------------------------------------------ */
+/* ---- what these need of the rest of a router --------------------------------------------- */
 
 enum log_level log_level;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * fake_pages.h - the router's own ffr/mem/watch.c in the process whose memory it watches: a session of it for
+ * fake_pages.h - the router's own ffr/mem/pages.c and watch.c in the process whose memory it watches: a session of it for
  * fake_shadow.c, which sees nothing of the router. No two calls of one session at a time.
  *
  * What it allocates is no memory of the program's heap, and its thread touches no page that the program may have
