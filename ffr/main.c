@@ -23,6 +23,7 @@
 
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
+#include "ffr/mem/orphans.h"
 #include "ffr/mem/view.h"
 #include "ffr/router.h"
 #include "ffr/lib/sandbox.h"
@@ -180,6 +181,21 @@ static void on_signal(uv_signal_t *h, int signum)
 	uv_stop(h->loop);
 }
 
+/* Whom the router becomes. 0; -ENOENT: it stays who it is; or -errno with a line in the log. */
+static int own_user(const struct ffr_conf *conf, struct user *u)
+{
+	int err;
+
+	if (conf->sandbox == SANDBOX_OFF || geteuid())
+		return -ENOENT;
+	err = user_find(conf->user, u);
+	if (!err || (err == -ENOENT && !conf->user))
+		return err;
+	log_err("user: \"%s\" is %s", conf->user ? conf->user : USER_DEFAULT,
+		err == -ENOENT ? "no user here" : "neither a name nor UID:GID, or root");
+	return -EINVAL;
+}
+
 /* Root's work is done: from here on the router is a user of its own. 0, or -errno with a line in the log. */
 static int become_user(struct router *r)
 {
@@ -190,21 +206,13 @@ static int become_user(struct router *r)
 		.ends_with = getppid(),
 	};
 	struct user u;
-	int err;
+	int err = own_user(conf, &u);
 
-	if (conf->sandbox == SANDBOX_OFF || geteuid())
-		return 0;
-	err = user_find(conf->user, &u);
-	if (err == -ENOENT && !conf->user) {
+	if (err == -ENOENT && conf->sandbox != SANDBOX_OFF && !geteuid())
 		log_warn("there is no user " USER_DEFAULT
 			 ": the router stays root, without its capabilities");
-		return 0;
-	}
-	if (err) {
-		log_err("user: \"%s\" is %s", conf->user ? conf->user : USER_DEFAULT,
-			err == -ENOENT ? "no user here" : "neither a name nor UID:GID, or root");
-		return err;
-	}
+	if (err)
+		return err == -ENOENT ? 0 : err;
 	err = router_give(conf, &u);
 	return err ? err : user_become(&u, &rights);
 }
@@ -526,16 +534,32 @@ static int check(const struct source *s)
 	return EXIT_SUCCESS;
 }
 
+/* The first process. Its exit status. */
+static int parent_main(const struct ffr_conf *conf, char **argv, struct source *source, char *text)
+{
+	const struct sandbox_conf box = { .mode = conf->sandbox };
+	struct parent_conf parent = { .box = &box, .argv = argv, .reread = reread, .arg = source };
+	struct user u;
+	int err = own_user(conf, &u);
+
+	if (!err || err == -ENOENT)
+		parent.orphans = orphans_start(&box, err ? NULL : &u, &parent.orphans_sock);
+	if (parent.orphans > 0)
+		return parent_run(&parent, text);
+	free(text);
+	return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
 	static struct router r;
 	static struct source source = { .router = &r };
 	char why[1024], *text;
-	int status, keeper;
+	int status, keeper, orphans;
 
 	hup_block(SIG_BLOCK);
 	args_parse(&source.args, argc, argv);
-	keeper = keeper_of_parent(&source.sock);
+	keeper = keeper_of_parent(&source.sock, &orphans);
 	if (source.args.check)
 		return check(&source);
 	if (first_load(&r.conf, &source, &text, why, sizeof(why))) {
@@ -556,12 +580,10 @@ int main(int argc, char **argv)
 	if (!strcmp(r.conf.backend, "rio"))
 		rio_node_allow();
 	if (keeper < 0 && r.conf.sandbox != SANDBOX_OFF) {
-		const struct sandbox_conf box = { .mode = r.conf.sandbox };
-		const struct parent_conf parent = { &box, argv, reread, &source };
-
-		status = parent_run(&parent, text);
+		status = parent_main(&r.conf, argv, &source, text);
 	} else {
 		free(text);
+		orphans_use(orphans);
 		status = router_main(&r, keeper, &source) ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	conf_free(&r.conf);

@@ -82,6 +82,8 @@ struct parent_conf {
 	/* SIGHUP has come: the configuration's text as it is now, to be freed; NULL, with a line in the log: the old one stays */
 	char *(*reread)(void *arg);
 	void *arg;
+	pid_t orphans; /* the process of mem/orphans.h, and the socket to it, which each router gets */
+	int orphans_sock;
 };
 /*
  * Start keeper and router, this program with the same arguments, and the router again when it dies;
@@ -90,8 +92,11 @@ struct parent_conf {
  * children.
  */
 int parent_run(const struct parent_conf *conf, char *text);
-/* Is this process the router that parent_run() has started? The socket to the keeper, or -1; *conf: that of parent_text(). */
-int keeper_of_parent(int *conf);
+/*
+ * Is this process the router that parent_run() has started? The socket to the keeper, or -1; *conf: that of parent_text();
+ * *orphans: parent_conf.orphans_sock.
+ */
+int keeper_of_parent(int *conf, int *orphans);
 /*
  * The newest text of those that the parent has sent, at least one at the start and one for each
  * SIGHUP; to be freed. NULL and 0: there is none yet; or -errno: there will be no more.

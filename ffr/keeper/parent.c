@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * parent.c - the first process of a router: starts the keeper, and the router, and the router once more
- * when it has died. Called by main.c; one thread.
+ * when it has died. Called by main.c, which has started the process for orphans (mem/orphans.c); one thread.
  *
  * It has all rights that ffr was started with, since each router gives up its own ones for good; so it
  * listens to nobody. It knows of the two others what wait() tells, and has two signals for them. The
@@ -31,8 +31,9 @@
 #include "ffr/lib/sandbox.h"
 #include "ffr/keeper/keeper.h"
 
-#define KEEPER_ENV "FFR_KEEPER" /* the number of the router's end of the socket to the keeper */
-#define CONF_ENV   "FFR_CONF" /* the number of the router's end of the socket for configurations */
+#define KEEPER_ENV  "FFR_KEEPER" /* the number of the router's end of the socket to the keeper */
+#define CONF_ENV    "FFR_CONF" /* the number of the router's end of the socket for configurations */
+#define ORPHANS_ENV "FFR_ORPHANS" /* ... and to the process for orphans */
 /* One that did not live so long will not do so the next time either: that is the service manager's. */
 #define TOO_SOON_S 2
 
@@ -62,9 +63,10 @@ static int passed(const char *name)
 	return fd > STDERR_FILENO && !fcntl(fd, F_SETFD, FD_CLOEXEC) ? fd : -1;
 }
 
-int keeper_of_parent(int *conf)
+int keeper_of_parent(int *conf, int *orphans)
 {
 	*conf = passed(CONF_ENV);
+	*orphans = passed(ORPHANS_ENV);
 	return passed(KEEPER_ENV);
 }
 
@@ -90,8 +92,17 @@ char *parent_text(int sock, int *err)
 	return text;
 }
 
+static void pass(const char *name, int fd)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", fd);
+	setenv(name, number, 1);
+	fcntl(fd, F_SETFD, 0);
+}
+
 /* In the child. What a service manager passes on is meant for the process of that number. */
-static void router_exec(char **argv, int sock, int conf, const sigset_t *mask)
+static void router_exec(const struct parent_conf *p, int sock, int conf, const sigset_t *mask)
 {
 	static const char *const names[] = { "LISTEN_PID", "WATCHDOG_PID" };
 	char number[16];
@@ -104,14 +115,11 @@ static void router_exec(char **argv, int sock, int conf, const sigset_t *mask)
 		snprintf(number, sizeof(number), "%d", getpid());
 		setenv(names[i], number, 1);
 	}
-	snprintf(number, sizeof(number), "%d", sock);
-	setenv(KEEPER_ENV, number, 1);
-	fcntl(sock, F_SETFD, 0);
-	snprintf(number, sizeof(number), "%d", conf);
-	setenv(CONF_ENV, number, 1);
-	fcntl(conf, F_SETFD, 0);
+	pass(KEEPER_ENV, sock);
+	pass(CONF_ENV, conf);
+	pass(ORPHANS_ENV, p->orphans_sock);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execv("/proc/self/exe", argv);
+	execv("/proc/self/exe", p->argv);
 	log_err("the router cannot be started: %m");
 	_exit(EXIT_FAILURE);
 }
@@ -124,7 +132,8 @@ static int text_send(const struct children *c)
 		       0;
 }
 
-static int router_start(struct children *c, char **argv, int sock, const sigset_t *mask)
+static int router_start(struct children *c, const struct parent_conf *conf, int sock,
+			const sigset_t *mask)
 {
 	int pair[2];
 
@@ -140,7 +149,7 @@ static int router_start(struct children *c, char **argv, int sock, const sigset_
 	c->since = seconds();
 	c->router = errno ? -1 : fork();
 	if (!c->router)
-		router_exec(argv, sock, pair[1], mask);
+		router_exec(conf, sock, pair[1], mask);
 	close(pair[1]);
 	if (c->router > 0)
 		return 0;
@@ -174,7 +183,7 @@ static void router_stop(struct children *c)
 }
 
 /* All that have ended by now. */
-static void reap(struct children *c)
+static void reap(struct children *c, const struct parent_conf *conf)
 {
 	int status;
 	pid_t pid;
@@ -186,6 +195,9 @@ static void reap(struct children *c)
 		} else if (pid == c->keeper) {
 			c->keeper = 0;
 			router_stop(c); /* which sees it, too, and tells the log */
+		} else if (pid == conf->orphans) {
+			log_err("the process for orphans has ended: programs that register memory from now on "
+				"have it copied. Restart the router");
 		}
 	}
 }
@@ -224,7 +236,7 @@ int parent_run(const struct parent_conf *conf, char *text)
 	sigaddset(&before,
 		  SIGHUP); /* of one that is sent to all processes the others hear nothing */
 	c.keeper = keeper_start(conf->box, &sock);
-	if (c.keeper < 0 || router_start(&c, conf->argv, sock, &before)) {
+	if (c.keeper < 0 || router_start(&c, conf, sock, &before)) {
 		free(c.text);
 		return EXIT_FAILURE;
 	}
@@ -234,14 +246,14 @@ int parent_run(const struct parent_conf *conf, char *text)
 		if (sig == SIGTERM || sig == SIGINT)
 			router_stop(&c);
 		if (sig == SIGCHLD)
-			reap(&c);
+			reap(&c, conf);
 		if (sig == SIGHUP)
 			reload(&c, conf);
 		if (c.router)
 			continue;
 		if (!is_to_live(&c))
 			break;
-		if (router_start(&c, conf->argv, sock, &before))
+		if (router_start(&c, conf, sock, &before))
 			break;
 	}
 	free(c.text);

@@ -323,6 +323,13 @@ static const struct rule pages[] = {
 	ANY(ppoll),
 };
 
+/* Its descriptors come from a router that may have been taken over. */
+static const struct rule orphans[] = {
+	ANY(fcntl),
+	ANY(fstat),
+	ANY(newfstatat),
+};
+
 /* Of open(): what makes a file, or ends one, and what only writes. O_DIRECTORY, a part of O_TMPFILE, may be. */
 #define MAKES_FILES (O_CREAT | O_TRUNC | O_WRONLY | (O_TMPFILE & ~O_DIRECTORY))
 
@@ -459,6 +466,11 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			       CAP_SYS_RESOURCE, -1 },
 			     REACH_ALL,
 			     { GROUP(base), GROUP(threads), GROUP(processes) } },
+	[SANDBOX_ORPHANS] = { "orphans",
+			      { -1 },
+			      REACH_NOTHING,
+			      { GROUP(base), GROUP(threads), GROUP(events), GROUP(socket_io),
+				GROUP(pages), GROUP(orphans) } },
 };
 
 /* ---- what is refused ------------------------------------------------------------------------- */

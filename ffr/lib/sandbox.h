@@ -20,6 +20,7 @@ enum sandbox_kind {
 	SANDBOX_FFO,	 /* the daemon ffo */
 	SANDBOX_NIC, /* opens the NIC, and makes calls of it that take long (nic/worker.c, ah.c) */
 	SANDBOX_KEEPER, /* the router's process with the privileges (keeper/) */
+	SANDBOX_ORPHANS, /* the process that watches what sessions and routers leave (mem/orphans.c) */
 	SANDBOX_NUM_KINDS
 };
 

@@ -17,7 +17,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "ffr/mem/orphans.h"
 #include "ffr/mem/pages_int.h"
+
+#define LOG_BYTES ((sizeof(struct watch_log) + FF_PAGE - 1) / FF_PAGE * FF_PAGE)
 
 void pages_make_dirty(struct pages *w)
 {
@@ -36,6 +39,14 @@ void pages_region_unref(struct pages *w, struct region *r)
 		pages_make_dirty(w);
 }
 
+void pages_set_placing(struct pages *w, struct region *r, uint64_t off)
+{
+	w->placing = r;
+	w->placing_off = off;
+	w->log->placing_off = off;
+	w->log->placing = r ? (uint32_t)(r - w->region) + 1 : 0;
+}
+
 void pages_unref(struct pages *w)
 {
 	bool last;
@@ -46,12 +57,15 @@ void pages_unref(struct pages *w)
 	if (!last)
 		return;
 	pthread_mutex_destroy(&w->lock);
+	if (w->log)
+		munmap(w->log, LOG_BYTES);
 	close(w->uffd);
 	close(w->file);
 	close(w->wake);
 	close(w->mem);
 	close(w->maps);
 	close(w->pagemap);
+	close(w->heir);
 	free(w->part);
 	free(w);
 }
@@ -63,6 +77,55 @@ static bool is_uffd(int fd)
 	int flags = fcntl(fd, F_GETFL);
 
 	return flags >= 0 && flags & O_NONBLOCK && ioctl(fd, UFFDIO_WAKE, &none) && errno == EINVAL;
+}
+
+/* Without descriptors. */
+static struct pages *pages_new(uint32_t refs)
+{
+	struct pages *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	pthread_mutex_init(&w->lock, NULL);
+	w->refs = refs;
+	w->uffd = w->file = w->wake = w->mem = w->maps = w->pagemap = w->heir = -1;
+	return w;
+}
+
+static void set_file(struct pages *w, const struct stat *st)
+{
+	w->inode = st->st_ino;
+	w->dev_major = major(st->st_dev);
+	w->dev_minor = minor(st->st_dev);
+}
+
+static int log_map(struct pages *w, int fd)
+{
+	void *p = mmap(NULL, LOG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	w->log = p;
+	return 0;
+}
+
+/* Whoever goes on when this process has died, or the session has, gets all that it needs. 0 or -errno. */
+static int bequeath(struct pages *w, const struct container *c)
+{
+	int fd[PAGES_NUM_FDS] = {
+		[PAGES_UFFD] = w->uffd, [PAGES_FILE] = w->file,	      [PAGES_MEM] = w->mem,
+		[PAGES_MAPS] = w->maps, [PAGES_PAGEMAP] = w->pagemap,
+	};
+	int err;
+
+	fd[PAGES_LOG] = sealed_memfd("freeflow-watch", LOG_BYTES);
+	if (fd[PAGES_LOG] < 0)
+		return fd[PAGES_LOG];
+	err = log_map(w, fd[PAGES_LOG]);
+	if (!err)
+		err = orphans_add(c, fd, PAGES_NUM_FDS, &w->heir);
+	close(fd[PAGES_LOG]);
+	return err;
 }
 
 int pages_watch(struct session *s, int uffd, int pagemap, int mem, int file)
@@ -78,25 +141,23 @@ int pages_watch(struct session *s, int uffd, int pagemap, int mem, int file)
 	err = quota_charge(s->cont, QUOTA_MEMORY, PAGES_MEMORY);
 	if (err)
 		return err;
-	w = calloc(1, sizeof(*w));
+	w = pages_new(2);
 	if (!w) {
 		quota_return(s->cont, QUOTA_MEMORY, PAGES_MEMORY);
 		return -ENOMEM;
 	}
-	pthread_mutex_init(&w->lock, NULL);
-	w->refs = 2;
 	w->uffd = fcntl(uffd, F_DUPFD_CLOEXEC, 0);
 	w->mem = fcntl(mem, F_DUPFD_CLOEXEC, 0);
 	w->pagemap = fcntl(pagemap, F_DUPFD_CLOEXEC, 0);
 	w->maps = fcntl(s->mem.maps_fd, F_DUPFD_CLOEXEC, 0);
 	w->file = fcntl(file, F_DUPFD_CLOEXEC, 0);
 	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	w->inode = st.st_ino;
-	w->dev_major = major(st.st_dev);
-	w->dev_minor = minor(st.st_dev);
+	set_file(w, &st);
 	err = -EMFILE;
 	if (w->uffd >= 0 && w->mem >= 0 && w->maps >= 0 && w->pagemap >= 0 && w->file >= 0 &&
 	    w->wake >= 0)
+		err = bequeath(w, s->cont);
+	if (!err)
 		err = watch_start(w);
 	if (err) {
 		w->refs = 1;
@@ -105,6 +166,53 @@ int pages_watch(struct session *s, int uffd, int pagemap, int mem, int file)
 		return err;
 	}
 	s->mem.pages = w;
+	return 0;
+}
+
+/* Who wrote it may have been taken over. */
+static bool log_ok(const struct watch_log *log)
+{
+	return log->num_pending <= PAGES_PENDING_MAX && log->placing <= REGIONS_MAX &&
+	       log->removed[log->at & 1].num <= PAGES_REMOVED_MAX;
+}
+
+int pages_inherit(const int fd[PAGES_NUM_FDS], struct pages **out)
+{
+	struct stat file, log;
+	struct pages *w;
+	int err;
+
+	if (fstat(fd[PAGES_FILE], &file) || fstat(fd[PAGES_LOG], &log) ||
+	    log.st_size != (off_t)LOG_BYTES || !is_uffd(fd[PAGES_UFFD]))
+		return -EINVAL;
+	w = pages_new(1);
+	if (!w)
+		return -ENOMEM;
+	w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = w->wake < 0 ? -errno : log_map(w, fd[PAGES_LOG]);
+	if (!err && !log_ok(w->log))
+		err = -EINVAL;
+	if (err) {
+		pages_unref(w);
+		return err;
+	}
+	set_file(w, &file);
+	w->uffd = fd[PAGES_UFFD];
+	w->file = fd[PAGES_FILE];
+	w->mem = fd[PAGES_MEM];
+	w->maps = fd[PAGES_MAPS];
+	w->pagemap = fd[PAGES_PAGEMAP];
+	close(fd[PAGES_LOG]);
+	w->ended = true;
+	/* nobody knows which regions there were: those that have no pages are over at once */
+	for (uint32_t i = 0; i < REGIONS_MAX; i++)
+		w->region[i].is_used = true;
+	if (w->log->placing) {
+		w->placing = &w->region[w->log->placing - 1];
+		w->placing_off = w->log->placing_off;
+	}
+	pages_make_dirty(w);
+	*out = w;
 	return 0;
 }
 
@@ -208,8 +316,7 @@ int pages_place(struct session *s, const struct ff_place_pages_req *req, uint64_
 	} else {
 		pages_make_dirty(w);
 	}
-	w->placing = err ? NULL : r;
-	w->placing_off = *off;
+	pages_set_placing(w, err ? NULL : r, *off);
 	if (w->placing)
 		w->placing->placed = ++w->places;
 	*uffd = w->uffd;
@@ -274,7 +381,6 @@ void pages_end(struct session *s)
 		if (!r->refs) /* else the thread does it */
 			unmap_later(s, r->map, r->span, -1);
 	}
-	w->placing = NULL;
 	pages_make_dirty(w);
 	pthread_mutex_unlock(&w->lock);
 	s->mem.pages = NULL;

@@ -32,7 +32,8 @@
  * EVENT_REMOVE comes before the entries are dropped, and MADV_FREE, which is refused for shared
  * memory, raises it without dropping any: what is written there afterwards must not be lost. So
  * the pages stay at first. One that is faulted on has no entry any more, and is zeroed then; and
- * after a while the pagemap tells which others have none: these are punched.
+ * after a while the pagemap tells which others have none: these are punched. For REMOVED_MS at
+ * least: whoever drops them may wait for the lock of its address space, or for a CPU.
  *
  * The file is divided in regions, FF_PAGES_STRIDE apart, each of which is one mapping in the
  * program to begin with, and one here. MRs refer to regions. While one does, the pages stay: what
@@ -44,9 +45,12 @@
  * Events come one by one: a fault that is answered after a later event of the same pages would be
  * answered with the wrong page. A fault waits for the next event where calls fail with EAGAIN.
  *
- * The session may end before the process does, which goes on having its memory. So does this
- * thread, until the process's memory is gone. The router's death ends it: then the kernel tells
- * nobody any more, and what the program drops of such memory stays as it is.
+ * The session, or the router, may end before the process does, which goes on having its memory.
+ * Then a thread of another process goes on here (orphans.c), until nothing of the file is mapped or
+ * the process's memory is gone. What the thread has read and not dealt with is in memory that it
+ * finds, and is complete after each instruction: an event is written there by the kernel as it is
+ * read, is dealt with, and only then is no more; to deal with one twice is the same as once. Where
+ * there is no such process (tests, sandbox = off), this thread itself goes on after the session.
  *
  * Everything that comes from there is hostile: the userfaultfd may be something else, others may
  * read it as well, and maps may be of another process. It is about pages of a file that only this
@@ -84,17 +88,24 @@ struct uffdio_continue {
 #endif
 
 #define AHEAD_MAX    512u	  /* pages that one fault is answered with, of a row of them */
-#define REMOVED_AGE  100u	  /* looks at pages that were moved since */
+#define REMOVED_MS   2000	  /* so long pages that were told of may still be dropped */
 #define ENTRIES	     512u	  /* of the pagemap, read at once */
 #define PM_HAS	     (3ull << 62) /* ... which is there, or swapped out */
-#define SCAN_MS	     10		  /* between two looks at all mappings */
+#define SCAN_MS	     10		  /* between two looks at all mappings, */
+#define LOOK_SHARE   9		  /* ... and so many times as long as the last one took */
 #define GONE_LOOK_MS 1000 /* between two looks whether the process is gone, after its session */
 #define RETRY_MS     1
+#define PARTS_MAX    (1u << 18) /* of a file, mapped: what has more is not given back */
 
 /* [from, to) of the file. */
 struct part {
 	uint64_t from, to;
 };
+
+static uint64_t now_ms(void)
+{
+	return uv_hrtime() / 1000000;
+}
 
 /* ---- what is mapped ---------------------------------------------------------------------- */
 
@@ -137,6 +148,10 @@ static bool add_part(void *arg, const struct ff_vma *v)
 
 	if (!is_mapping(w, v))
 		return true;
+	if (w->num_parts == PARTS_MAX) {
+		w->parts_miss = true;
+		return false;
+	}
 	if (w->num_parts == w->max_parts) {
 		p = realloc(w->part, max * sizeof(*p));
 		w->parts_miss = !p;
@@ -338,50 +353,81 @@ static bool settle_pages(struct pages *w, uint64_t va, uint64_t off, uint64_t le
 }
 
 /*
- * `early`: whoever has removed it may not have got on so far. True: it needs not be looked at
- * again.
+ * True: it needs not be looked at again. Whoever has removed it may have been kept from getting on
+ * since, by others on its CPU. Only after REMOVED_MS it is known that nothing is dropped any more.
  */
-static bool settle(struct pages *w, struct removed *r, bool early)
+static bool settle(struct pages *w, const struct removed *r)
 {
 	struct ff_vma v;
 
 	if (next_mapping(w, r->va, &v) || v.start > r->va || v.end < r->va + r->len ||
-	    v.offset + (r->va - v.start) != r->off)
-		return ++r->age > REMOVED_AGE;
-	return settle_pages(w, r->va, r->off, r->len) || !early;
-}
-
-static void settle_them(struct pages *w, bool early)
-{
-	uint32_t n = w->num_removed;
-
-	w->num_removed = 0;
-	for (uint32_t i = 0; i < n; i++)
-		if (!settle(w, &w->removed[i], early))
-			w->removed[w->num_removed++] = w->removed[i];
-}
-
-/* False: an event is under way, whose caller may still drop entries. */
-static bool settle_all(struct pages *w)
-{
-	if (is_changing(w))
-		return false;
-	settle_them(w, false);
+	    v.offset + (r->va - v.start) != r->off || !settle_pages(w, r->va, r->off, r->len))
+		return now_ms() - r->told > REMOVED_MS;
 	return true;
 }
 
 /*
- * A program that removes one part after the other has an event under way all the time, but what
- * it removed before has no entries any more. Parts that still have some after so many others are
- * MADV_FREE's.
+ * The list of what was removed is replaced as a whole, so that a router that dies leaves the old one
+ * or the new one.
  */
+static struct removed_list *removed_now(const struct pages *w)
+{
+	return &w->log->removed[w->log->at & 1];
+}
+
+static struct removed_list *removed_next(const struct pages *w)
+{
+	struct removed_list *next = &w->log->removed[~w->log->at & 1];
+
+	next->num = 0;
+	return next;
+}
+
+static void removed_replace(struct pages *w)
+{
+	atomic_fetch_xor(&w->log->at, 1);
+}
+
+/* The oldest one goes where there is no room. */
+static void removed_push(struct removed_list *l, const struct removed *r)
+{
+	if (!r->len)
+		return;
+	if (l->num == PAGES_REMOVED_MAX)
+		memmove(l->r, l->r + 1, --l->num * sizeof(l->r[0]));
+	l->r[l->num++] = *r;
+}
+
+static void settle_them(struct pages *w)
+{
+	struct removed_list *l = removed_now(w), *next = removed_next(w);
+
+	for (uint32_t i = 0; i < l->num; i++)
+		if (!settle(w, &l->r[i]))
+			removed_push(next, &l->r[i]);
+	removed_replace(w);
+}
+
+/* What has no entries any more makes room for others. */
 static void add_removed(struct pages *w, const struct removed *r)
 {
-	if (w->num_removed == PAGES_REMOVED_MAX)
-		settle_them(w, is_changing(w));
-	if (w->num_removed == PAGES_REMOVED_MAX)
-		memmove(w->removed, w->removed + 1, --w->num_removed * sizeof(w->removed[0]));
-	w->removed[w->num_removed++] = *r;
+	struct removed_list *l = removed_now(w);
+
+	if (l->num == PAGES_REMOVED_MAX) {
+		settle_them(w);
+		l = removed_now(w);
+	}
+	if (l->num == PAGES_REMOVED_MAX) {
+		struct removed_list *next = removed_next(w);
+
+		for (uint32_t i = 1; i < l->num; i++)
+			removed_push(next, &l->r[i]);
+		removed_replace(w);
+		l = next;
+	}
+	l->r[l->num] = *r;
+	atomic_signal_fence(memory_order_seq_cst); /* it is there before it counts */
+	l->num++;
 }
 
 static void on_remove(struct pages *w, uint64_t at, uint64_t end)
@@ -394,28 +440,47 @@ static void on_remove(struct pages *w, uint64_t at, uint64_t end)
 
 		add_removed(w, &(struct removed){ .va = from,
 						  .len = to - from,
-						  .off = v.offset + (from - v.start) });
+						  .off = v.offset + (from - v.start),
+						  .told = now_ms() });
 	}
 	ioctl(w->uffd, UFFDIO_WAKE, &wake);
 }
 
 /*
- * The page at `off`, in what was removed, is removed no more: what is written to it from now on
- * stays.
+ * The page at `off` is removed no more: what is written to it from now on stays. It may have been
+ * told of several times.
  */
-static void cut_removed(struct pages *w, struct removed *m, uint64_t off)
+static void cut_removed(struct pages *w, uint64_t off)
 {
-	struct removed rest = *m;
-	uint64_t n = off - m->off;
+	const struct removed_list *l = removed_now(w);
+	struct removed_list *next = removed_next(w);
 
-	m->len = n;
-	rest.va += n + FF_PAGE;
-	rest.off += n + FF_PAGE;
-	rest.len -= n + FF_PAGE;
-	if (!m->len)
-		*m = w->removed[--w->num_removed];
-	if (rest.len)
-		add_removed(w, &rest);
+	for (uint32_t i = 0; i < l->num; i++) {
+		struct removed before = l->r[i], behind = before;
+		uint64_t n = off - before.off;
+
+		if (off < before.off || n >= before.len) {
+			removed_push(next, &before);
+			continue;
+		}
+		before.len = n;
+		behind.va += n + FF_PAGE;
+		behind.off += n + FF_PAGE;
+		behind.len -= n + FF_PAGE;
+		removed_push(next, &before);
+		removed_push(next, &behind);
+	}
+	removed_replace(w);
+}
+
+static bool is_removed(const struct pages *w, uint64_t off)
+{
+	const struct removed_list *l = removed_now(w);
+
+	for (uint32_t i = 0; i < l->num; i++)
+		if (off >= l->r[i].off && off - l->r[i].off < l->r[i].len)
+			return true;
+	return false;
 }
 
 /*
@@ -429,23 +494,18 @@ static bool was_removed(struct pages *w, uint64_t va)
 	uint64_t off;
 	bool hole;
 
-	if (!w->num_removed || next_mapping(w, va, &v) || v.start > va)
+	if (!removed_now(w)->num || next_mapping(w, va, &v) || v.start > va)
 		return false;
 	off = v.offset + (va - v.start);
 	r = pages_region_of(w, off);
-	for (uint32_t i = 0; r && i < w->num_removed; i++) {
-		struct removed *m = &w->removed[i];
-
-		if (off < m->off || off >= m->off + m->len)
-			continue;
-		pthread_mutex_lock(&w->lock);
-		hole = !r->refs;
-		pthread_mutex_unlock(&w->lock);
-		remove_pages(w, off, FF_PAGE);
-		cut_removed(w, m, off);
-		return hole;
-	}
-	return false;
+	if (!r || !is_removed(w, off))
+		return false;
+	pthread_mutex_lock(&w->lock);
+	hole = !r->refs;
+	pthread_mutex_unlock(&w->lock);
+	remove_pages(w, off, FF_PAGE);
+	cut_removed(w, off);
+	return hole;
 }
 
 /* Pages may be mapped nowhere; of those of an MR it is seen when that goes. */
@@ -472,7 +532,7 @@ static void on_remap(struct pages *w, uint64_t to)
 	if (w->placing && w->placing_off == v.offset + (to - v.start)) {
 		if (w->placing->is_dirty)
 			pages_make_dirty(w);
-		w->placing = NULL;
+		pages_set_placing(w, NULL, 0);
 	}
 	pthread_mutex_unlock(&w->lock);
 }
@@ -531,18 +591,25 @@ static void on_fault(struct pages *w, const struct uffd_msg *m)
 	};
 	struct uffdio_range wake = { f.va, FF_PAGE };
 	/* those next to it may have been removed, too */
-	uint64_t len = w->num_removed ? FF_PAGE : bytes_ahead(w, f.va);
+	uint64_t len = removed_now(w)->num ? FF_PAGE : bytes_ahead(w, f.va);
+	struct watch_log *log = w->log;
 
-	if (!answer(w, &f, len)) {
-		if (w->num_pending < PAGES_PENDING_MAX)
-			w->pending[w->num_pending++] = f;
-		else
-			ioctl(w->uffd, UFFDIO_WAKE, &wake); /* it comes again */
+	if (answer(w, &f, len))
+		return;
+	if (log->num_pending == PAGES_PENDING_MAX) {
+		ioctl(w->uffd, UFFDIO_WAKE, &wake); /* it comes again */
+		return;
 	}
+	log->pending[log->num_pending] = f;
+	atomic_signal_fence(memory_order_seq_cst); /* it is there before it counts */
+	log->num_pending++;
 }
 
-static void on_event(struct pages *w, const struct uffd_msg *m)
+/* Deal with the event that was read, if there is one. To do so twice is the same as once. */
+static void on_event(struct pages *w)
 {
+	const struct uffd_msg *m = &w->log->now;
+
 	switch (m->event) {
 	case UFFD_EVENT_PAGEFAULT:
 		on_fault(w, m);
@@ -559,33 +626,60 @@ static void on_event(struct pages *w, const struct uffd_msg *m)
 	default:
 		break;
 	}
+	atomic_signal_fence(memory_order_seq_cst); /* what came of it is there before it is gone */
+	w->log->now.event = 0;
 }
 
+/* Those that have to wait on move forward; none is missing meanwhile. */
 static void answer_pending(struct pages *w)
 {
-	uint32_t n = w->num_pending;
+	struct watch_log *log = w->log;
+	uint32_t n = 0;
 
-	w->num_pending = 0;
-	for (uint32_t i = 0; i < n; i++)
-		if (!answer(w, &w->pending[i], FF_PAGE))
-			w->pending[w->num_pending++] = w->pending[i];
+	for (uint32_t i = 0; i < log->num_pending; i++)
+		if (!answer(w, &log->pending[i], FF_PAGE))
+			log->pending[n++] = log->pending[i];
+	atomic_signal_fence(memory_order_seq_cst);
+	log->num_pending = n;
+}
+
+static bool has_ended(struct pages *w)
+{
+	bool ended;
+
+	pthread_mutex_lock(&w->lock);
+	ended = w->ended;
+	pthread_mutex_unlock(&w->lock);
+	return ended;
 }
 
 /* Has the process no such memory any more, because it has ended or executed another program? */
 static bool is_gone(struct pages *w)
 {
-	bool ended;
 	char c;
 
-	pthread_mutex_lock(&w->lock);
-	ended = w->ended;
-	pthread_mutex_unlock(&w->lock);
-	return ended && !pread(w->mem, &c, 1, 0);
+	return has_ended(w) && !pread(w->mem, &c, 1, 0);
 }
 
-/* Others may read it, too, and may have made it one that blocks. */
-static bool next_event(const struct pages *w, struct uffd_msg *m)
+/* Has the process nothing of the file that was just looked for, and nothing to map? */
+static bool is_unmapped(struct pages *w)
 {
+	bool none;
+
+	pthread_mutex_lock(&w->lock);
+	none = w->ended && !w->placing && !w->num_parts;
+	pthread_mutex_unlock(&w->lock);
+	return none;
+}
+
+/*
+ * An event, to w->log. What the kernel says has been read is there, whatever becomes of this
+ * process then: the page was just written to. Others may read it, too, and may have made it one
+ * that blocks.
+ */
+static bool next_event(const struct pages *w)
+{
+	struct uffd_msg *m = &w->log->now;
 	struct iovec iov = { m, sizeof(*m) };
 	ssize_t n = preadv2(w->uffd, &iov, 1, -1, RWF_NOWAIT);
 
@@ -596,22 +690,18 @@ static bool next_event(const struct pages *w, struct uffd_msg *m)
 	return n == sizeof(*m);
 }
 
-static uint64_t now_ms(void)
-{
-	return uv_hrtime() / 1000000;
-}
-
 /*
  * ms until there is something to do without an event. `since`: when it became so; 0: it has not.
+ * `pause`: ms between two looks.
  */
-static int patience(const struct pages *w, uint64_t since)
+static int patience(const struct pages *w, uint64_t since, uint64_t pause)
 {
 	uint64_t now = now_ms();
 
-	if (w->num_pending)
+	if (w->log->num_pending)
 		return RETRY_MS;
 	if (since)
-		return now - since < SCAN_MS ? (int)(SCAN_MS - (now - since)) : 0;
+		return now - since < pause ? (int)(pause - (now - since)) : 0;
 	return GONE_LOOK_MS;
 }
 
@@ -626,36 +716,52 @@ static bool take_dirty(struct pages *w)
 	return was;
 }
 
-static void *watch_thread(void *arg)
+/* Settle what was removed, and give back what is unmapped. True: nothing is left to watch. */
+static bool look(struct pages *w, bool *dirty)
 {
-	struct pages *w = arg;
+	settle_them(w);
+	if (!*dirty || !tidy(w))
+		return false;
+	*dirty = false;
+	return is_unmapped(w);
+}
+
+void watch_run(struct pages *w)
+{
 	struct pollfd p[2] = { { .fd = w->uffd, .events = POLLIN },
 			       { .fd = w->wake, .events = POLLIN } };
-	uint64_t since = 0; /* ms */
+	uint64_t since = 0, pause = SCAN_MS; /* ms */
 	bool dirty = false;
-	struct uffd_msg m;
 	eventfd_t n;
 
-	(void)sandbox_enter(SANDBOX_PAGES); /* the control thread's holds in any case */
-	for (;;) {
-		poll(p, 2, patience(w, since));
+	on_event(w); /* the last one of who was here before */
+	while (w->heir < 0 || !has_ended(w)) {
+		poll(p, 2, patience(w, since, pause));
 		if (p[1].revents)
 			eventfd_read(w->wake, &n);
-		if (p[0].revents & POLLIN && next_event(w, &m))
-			on_event(w, &m);
+		if (p[0].revents & POLLIN && next_event(w))
+			on_event(w);
 		else if (is_gone(w) || p[0].revents & (POLLERR | POLLNVAL))
 			break;
 		answer_pending(w);
 		dirty |= take_dirty(w);
-		if (since && now_ms() - since >= SCAN_MS) {
-			if (settle_all(w) && dirty)
-				dirty = !tidy(w);
+		if (since && now_ms() - since >= pause) {
+			since = now_ms();
+			if (look(w, &dirty))
+				break;
+			pause = SCAN_MS + LOOK_SHARE * (now_ms() - since);
 			since = 0;
 		}
-		if (!since && (dirty || w->num_removed))
+		if (!since && (dirty || removed_now(w)->num))
 			since = now_ms();
 	}
-	pages_unref(w);
+}
+
+static void *watch_thread(void *arg)
+{
+	(void)sandbox_enter(SANDBOX_PAGES); /* the control thread's holds in any case */
+	watch_run(arg);
+	pages_unref(arg);
 	return NULL;
 }
 

@@ -8,7 +8,7 @@
 #include "ffr/mem/shadow.h"
 
 #define REGIONS_MAX 1024u /* of a session */
-#define PAGES_FDS   6u	  /* descriptors that a session has for it */
+#define PAGES_FDS   7u	  /* descriptors that a session has for it */
 
 /* A part of the file that is one mapping here. */
 struct region {

@@ -107,9 +107,23 @@ router_stop() { # HOST SIGNAL
 
 	pid=$(router_pid "$1") || return 0
 	if alive "$pid" && [[ $(readlink "/proc/$pid/exe") == */ffr* ]]; then
+		pgrep -P "$pid" -x ffr-orphans >>"$FF_LAB/$1/orphans.pid" || true
 		stop_process "the router of $1" "$pid" "$2"
 	fi
 	rm -f "$FF_LAB/$1/ffr.pid" "$FF_LAB/$1/router.pid"
+}
+
+# Processes that watch what routers have left end when the programs have, within a second or two.
+router_orphans_end() { # HOST
+	local pid
+
+	[[ -e $FF_LAB/$1/orphans.pid ]] || return 0
+	while read -r pid; do
+		try_for 20 gone "$pid" && continue
+		say "what a router of $1 left to watch, process $pid, does not end: killed"
+		: >"$FF_LAB/hung"
+		kill -KILL "$pid"
+	done <"$FF_LAB/$1/orphans.pid"
 }
 
 ffctl() {

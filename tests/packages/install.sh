@@ -47,11 +47,11 @@ answers() {
 	root_run timeout 5 ffctl ping >/dev/null 2>&1
 }
 
-router_pid() { # the parent's other child is the keeper
+router_pid() { # the parent's other children are named
 	# shellcheck disable=SC2016
 	root_run sh -c 'm=$(systemctl show -P MainPID ffr.service)
 		for p in $(cat /proc/$m/task/$m/children); do
-			[ "$(cat /proc/$p/comm)" = ffr-keeper ] || echo $p
+			case $(cat /proc/$p/comm) in ffr-keeper | ffr-orphans) ;; *) echo $p ;; esac
 		done'
 }
 

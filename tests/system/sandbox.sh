@@ -64,12 +64,17 @@ threads_confined() {
 	[[ $kinds == *" $((FAST & MINE))"* && $kinds == *" 0"* ]] || fail "kinds of threads:$kinds"
 }
 
-# The keeper and the router are all the children that there are.
+# The keeper, the router and the process for orphans are all the children that there are.
 keeper_confined() {
-	local keeper may=$KEEPER
+	local keeper orphans may=$KEEPER
 	keeper=$(pgrep -P "$1" -x ffr-keeper) || fail "no keeper"
-	[[ $(pgrep -c -P "$1") == 2 ]] || fail "other children: $(pgrep -l -P "$1")"
+	orphans=$(pgrep -P "$1" -x ffr-orphans) || fail "no process for orphans"
+	[[ $(pgrep -c -P "$1") == 3 ]] || fail "other children: $(pgrep -l -P "$1")"
 	! pgrep -P "$router" || fail "the router has children"
+	[[ $(find "/proc/$orphans/fd" -lname 'socket:*' | wc -l) == 1 ]] || fail "orphans: $(ls -l "/proc/$orphans/fd")"
+	[[ $(awk '/^[UG]id:/ { $1 = ""; print } /^Groups:/ && NF > 1' "/proc/$orphans/status" | sort -u) == \
+		" $ROUTER_USER $ROUTER_USER $ROUTER_USER $ROUTER_USER" ]] || fail "orphans: not a user of its own"
+	may=0 confined "/proc/$orphans/status" 0
 	[[ $(find "/proc/$keeper/task" -mindepth 1 -maxdepth 1 | wc -l) == 1 ]] || fail "keeper: threads"
 	confined "/proc/$keeper/status" "$KEEPER"
 }

@@ -99,11 +99,11 @@ kill -CONT "$ROUTER"
 wait_for 30 answers || fail "it does not go on"
 
 step "a router that dies soon after its start"
-keeper=$(pgrep -P $PARENT -x ffr-keeper)
+others=" $(pgrep -P $PARENT -x 'ffr-keeper|ffr-orphans' | tr '\n' ' ')"
 killed() {
 	local pid
 	for pid in $(pgrep -P "$PARENT"); do
-		((pid == keeper)) || kill -9 "$pid"
+		[[ $others == *" $pid "* ]] || kill -9 "$pid"
 	done
 	ended "$PARENT"
 }

@@ -68,16 +68,19 @@ static void a_router_that_is_stuck(void **state)
 static void descriptors_are_passed_by_number(void **state)
 {
 	char number[16];
-	int fd = dup(0), conf;
+	int fd = dup(0), conf, orphans;
 
 	(void)state;
 	snprintf(number, sizeof(number), "%d", fd);
 	setenv(KEEPER_ENV, number, 1);
 	setenv(CONF_ENV, "2", 1);
-	assert_int_equal(keeper_of_parent(&conf), fd);
+	setenv(ORPHANS_ENV, number, 1);
+	assert_int_equal(keeper_of_parent(&conf, &orphans), fd);
 	assert_int_equal(conf, -1);
+	assert_int_equal(orphans, fd);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
-	assert_int_equal(keeper_of_parent(&conf), -1); /* once */
+	assert_int_equal(keeper_of_parent(&conf, &orphans), -1); /* once */
+	assert_int_equal(orphans, -1);
 	close(fd);
 }
 
