@@ -19,6 +19,7 @@
 
 #include "ffr/mem/orphans.h"
 #include "ffr/mem/pages_int.h"
+#include "ffr/mem/uffd.h"
 
 #define LOG_BYTES ((sizeof(struct watch_log) + FF_PAGE - 1) / FF_PAGE * FF_PAGE)
 
@@ -68,15 +69,6 @@ void pages_unref(struct pages *w)
 	close(w->heir);
 	free(w->part);
 	free(w);
-}
-
-/* A userfaultfd, and none that blocks? What else it can do is its client's affair. */
-static bool is_uffd(int fd)
-{
-	struct uffdio_range none = { 0, 0 };
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags >= 0 && flags & O_NONBLOCK && ioctl(fd, UFFDIO_WAKE, &none) && errno == EINVAL;
 }
 
 /* Without descriptors. */
@@ -135,7 +127,7 @@ int pages_watch(struct session *s, int uffd, int pagemap, int mem, int file)
 	int err;
 
 	/* the keeper knows that maps is of a procfs, where a client can keep no reader waiting */
-	if (!is_uffd(uffd) || fstat(file, &st) || fstat(s->mem.maps_fd, &maps) ||
+	if (!uffd_is_one(uffd) || fstat(file, &st) || fstat(s->mem.maps_fd, &maps) ||
 	    fstat(pagemap, &pm) || pm.st_dev != maps.st_dev || !S_ISREG(pm.st_mode))
 		return -EINVAL;
 	err = quota_charge(s->cont, QUOTA_MEMORY, PAGES_MEMORY);
@@ -183,7 +175,7 @@ int pages_inherit(const int fd[PAGES_NUM_FDS], struct pages **out)
 	int err;
 
 	if (fstat(fd[PAGES_FILE], &file) || fstat(fd[PAGES_LOG], &log) ||
-	    log.st_size != (off_t)LOG_BYTES || !is_uffd(fd[PAGES_UFFD]))
+	    log.st_size != (off_t)LOG_BYTES || !uffd_is_one(fd[PAGES_UFFD]))
 		return -EINVAL;
 	w = pages_new(1);
 	if (!w)

@@ -76,6 +76,7 @@
 #include "ffr/lib/sandbox.h"
 #include "ffr/mem/fallible.h"
 #include "ffr/mem/pages_int.h"
+#include "ffr/mem/uffd.h"
 
 #ifndef UFFDIO_CONTINUE
 #define UFFD_PAGEFAULT_FLAG_MINOR (1 << 2)
@@ -132,14 +133,6 @@ static int next_mapping(const struct pages *w, uint64_t at, struct ff_vma *v)
 	return err;
 }
 
-/* Is an event under way, or one that was not read yet? */
-static bool is_changing(const struct pages *w)
-{
-	struct uffdio_zeropage z = { .range = { 0, FF_PAGE } };
-
-	return ioctl(w->uffd, UFFDIO_ZEROPAGE, &z) && errno == EAGAIN;
-}
-
 static bool add_part(void *arg, const struct ff_vma *v)
 {
 	struct pages *w = arg;
@@ -176,7 +169,7 @@ static bool find_parts(struct pages *w)
 {
 	w->num_parts = 0;
 	w->parts_miss = false;
-	if (ff_vma_each(w->maps, add_part, w) || w->parts_miss || is_changing(w))
+	if (ff_vma_each(w->maps, add_part, w) || w->parts_miss || uffd_is_changing(w->uffd))
 		return false;
 	if (w->num_parts)
 		qsort(w->part, w->num_parts, sizeof(w->part[0]), by_offset);
@@ -679,15 +672,7 @@ static bool is_unmapped(struct pages *w)
  */
 static bool next_event(const struct pages *w)
 {
-	struct uffd_msg *m = &w->log->now;
-	struct iovec iov = { m, sizeof(*m) };
-	ssize_t n = preadv2(w->uffd, &iov, 1, -1, RWF_NOWAIT);
-
-	if (n < 0 && errno != EAGAIN) { /* before Linux 6.10 */
-		fcntl(w->uffd, F_SETFL, O_NONBLOCK);
-		n = read(w->uffd, m, sizeof(*m));
-	}
-	return n == sizeof(*m);
+	return uffd_next(w->uffd, &w->log->now);
 }
 
 /*
