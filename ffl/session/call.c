@@ -366,52 +366,85 @@ static int get_seg(struct ffl_context *ctx, uint32_t seg, uint64_t *size)
 	return fd;
 }
 
-void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off)
+/* Where the segment is mapped, or NULL. */
+static uint8_t *seg_map(struct ffl_context *ctx, uint32_t seg, uint64_t *size)
 {
-	struct ffl_seg *s;
-	uint8_t *map = NULL, *ours;
-	uint64_t size = 0, ours_size = 0;
-	int fd;
+	uint8_t *map = NULL;
 
 	pthread_mutex_lock(&ctx->call_lock);
 	if (seg < ctx->num_seg) {
 		map = ctx->seg[seg].map;
-		size = ctx->seg[seg].size;
+		*size = ctx->seg[seg].size;
 	}
 	pthread_mutex_unlock(&ctx->call_lock);
-	if (map)
-		goto found;
+	return map;
+}
 
-	fd = get_seg(ctx, seg, &ours_size);
+/*
+ * Ask for the segment and map it. Call with seg_lock held: by the time that another thread names what is in it, which
+ * ends that it can be mapped, nobody is about to map it. 0 or -errno.
+ */
+static int seg_fetch(struct ffl_context *ctx, uint32_t seg)
+{
+	uint64_t size = 0;
+	struct ffl_seg *s;
+	void *map;
+	int fd;
+
+	fd = get_seg(ctx, seg, &size);
 	if (fd < 0)
-		return ffl_err_ptr(-fd);
-	ours = mm_map(NULL, ours_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		return fd;
+	map = mm_map(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	if (ours == MAP_FAILED)
-		return NULL;
+	if (map == MAP_FAILED)
+		return -errno;
 	/* a child gets pages of its own there, see context.c */
-	mm_advise(ours, ours_size, MADV_DONTFORK);
+	mm_advise(map, size, MADV_DONTFORK);
 
 	pthread_mutex_lock(&ctx->call_lock);
 	s = seg_slot(ctx, seg);
-	if (s && !s->map) {
-		s->map = ours;
-		s->size = ours_size;
-		ours = NULL;
-	}
-	if (s) { /* another thread may have been faster */
-		map = s->map;
-		size = s->size;
-	}
+	if (s)
+		*s = (struct ffl_seg){ .map = map, .size = size };
 	pthread_mutex_unlock(&ctx->call_lock);
-	if (ours)
-		mm_unmap(ours, ours_size);
-	if (!map)
-		return ffl_err_ptr(ENOMEM);
-found:
+	if (s)
+		return 0;
+	mm_unmap(map, size);
+	return -ENOMEM;
+}
+
+void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off)
+{
+	uint64_t size = 0;
+	uint8_t *map = seg_map(ctx, seg, &size);
+	int err = 0;
+
+	if (!map) {
+		pthread_mutex_lock(&ctx->seg_lock);
+		map = seg_map(ctx, seg, &size);
+		if (!map)
+			err = seg_fetch(ctx, seg);
+		pthread_mutex_unlock(&ctx->seg_lock);
+		if (err)
+			return ffl_err_ptr(-err);
+		map = seg_map(ctx, seg, &size);
+	}
 	if (off >= size)
 		return ffl_err_ptr(EPROTO);
 	return map + off;
+}
+
+int ffl_segs_confirm(struct ffl_context *ctx)
+{
+	struct ff_get_seg_req req = { .flags = FF_SEG_MAPPED };
+	struct ff_get_seg_resp resp;
+
+	for (; ffl_seg_at(ctx, req.seg, 0); req.seg++) {
+		int err = FFL_CALL(ctx, GET_SEG, &req, &resp);
+
+		if (err)
+			return err;
+	}
+	return errno == EINVAL ? 0 : -errno; /* there is none of that number */
 }
 
 /* Unmap all of them; at close of the device. */

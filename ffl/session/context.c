@@ -137,6 +137,7 @@ static void abandon(struct ffl_context *ctx)
 	if (ctx->has_tables)
 		free_locks(ctx);
 	pthread_mutex_init(&ctx->call_lock, NULL);
+	pthread_mutex_init(&ctx->seg_lock, NULL);
 	ctx->table_lock = table_lock_init;
 	pthread_cond_init(&ctx->event_cond, NULL);
 }
@@ -267,6 +268,9 @@ static const char *hello_advice(int err)
 	case EPERM:
 		return "the memory that was handed over is not that of the process behind the "
 		       "socket: a program that changes its user, or a socket that was inherited";
+	case EBUSY:
+		return "programs of this container kept the router waiting for their rings; it takes new "
+		       "ones in a while (its log says when)";
 	case ENOMEM:
 	case EMFILE:
 	case ENFILE:
@@ -372,6 +376,7 @@ FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 	ctx->call_timeout = call_timeout;
 	pthread_mutex_init(&ctx->v.context.mutex, NULL);
 	pthread_mutex_init(&ctx->call_lock, NULL);
+	pthread_mutex_init(&ctx->seg_lock, NULL);
 	ctx->table_lock = table_lock_init;
 	pthread_cond_init(&ctx->event_cond, NULL);
 
@@ -411,6 +416,7 @@ FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
 		free(ctx->table[i].slot);
 	pthread_mutex_destroy(&ctx->v.context.mutex);
 	pthread_mutex_destroy(&ctx->call_lock);
+	pthread_mutex_destroy(&ctx->seg_lock);
 	pthread_mutex_destroy(&ctx->table_lock);
 	pthread_cond_destroy(&ctx->event_cond);
 	free(ctx);

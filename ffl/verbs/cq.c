@@ -340,6 +340,11 @@ FFL_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	/* Held across the call: nobody may consume from the ring while the router copies it. */
 	ffl_lock(&cq->lock);
 	err = FFL_CALL(ctx, RESIZE_CQ, &req, &resp);
+	if (err == -EAGAIN) {
+		err = ffl_segs_confirm(ctx);
+		if (!err)
+			err = FFL_CALL(ctx, RESIZE_CQ, &req, &resp);
+	}
 	if (!err) {
 		err = cq_attach_ring(ctx, cq, &resp.ring);
 		if (err)

@@ -60,6 +60,11 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *a
 	req.user = (uintptr_t)srq;
 	srq->lock.single = ffl_pd_single(pd);
 	err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
+	if (err == -EAGAIN) {
+		err = ffl_segs_confirm(ctx);
+		if (!err)
+			err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
+	}
 	if (err)
 		goto err_free;
 	srq->ctx = ctx;

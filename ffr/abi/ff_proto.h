@@ -188,10 +188,15 @@ struct ff_hello_resp {
 	uint8_t token[FF_TOKEN_SZ]; /* for IMPORT_DEVICE by whom the client gives it to */
 };
 
-/* GET_SEG: the descriptor of a segment that an answer named and the client does not know yet. */
+/*
+ * GET_SEG: the descriptor of a segment. It can be mapped until a call names something in the segment (segment 0: until
+ * any other call), or the client says that it has it mapped. RESIZE_CQ, and CREATE_SRQ of an XRC SRQ, are answered with
+ * -EAGAIN where the new ring would be in a segment of which the client has not said so.
+ */
+#define FF_SEG_MAPPED 1u /* flags: it is mapped, and no descriptor is wanted */
 struct ff_get_seg_req {
 	uint32_t seg;
-	uint32_t reserved;
+	uint32_t flags;
 };
 struct ff_get_seg_resp {
 	uint64_t size; /* bytes */

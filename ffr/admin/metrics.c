@@ -244,7 +244,9 @@ static void rates(struct page *p)
 	X("container_prefetch_seconds_total", odp_prefetch_ns,                                     \
 	  "Time that programs had pages of on-demand memory come.")                                \
 	X("container_held_seconds_total", held_ns,                                                 \
-	  "Time that its requests waited, since it had reached max_cpu.")
+	  "Time that its requests waited, since it had reached max_cpu.")                          \
+	X("container_stalled_seconds_total", stalled_ns,                                           \
+	  "Time that its files kept threads of the router waiting.")
 
 static void times(struct page *p)
 {

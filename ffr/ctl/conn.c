@@ -35,6 +35,7 @@
 #include "ffr/ctl/hot.h"
 #include "ffr/ctl/sysfs.h"
 #include "ffr/lib/shm.h"
+#include "ffr/mem/stall.h"
 
 #define CTL_BATCH   16u
 #define TURN_NS	    1000000ull /* of a container's messages: then other containers have their turn */
@@ -96,6 +97,8 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
+	if (conn->ses && m->hdr.type != FF_MSG_GET_SEG && session_seal(conn->ses))
+		return "its rings cannot be sealed";
 	if (conn->ses)
 		ctl_mr_leave_all(conn->ctl, conn->ses);
 	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->ctl->cm_ops->serve[m->hdr.type];
@@ -107,6 +110,8 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 	}
 	if (conn->ses && conn->ses->mem.gone)
 		return "its shared memory is gone";
+	if (conn->ses && conn->ses->mem.stalls && stall_left(conn->cont, STALL_RINGS, uv_hrtime()))
+		return "its rings keep the router waiting";
 	return NULL;
 }
 
@@ -794,6 +799,8 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 	}
 	if (s)
 		snprintf(id, sizeof(id), "session %u", s->id);
+	if (s && s->mem.gone)
+		stall_memory_gone(conn->cont, atomic_load(&s->mem.gone_ns));
 	if (why)
 		log_client(&conn->cont->log, LOG_LEVEL_WARN,
 			   "container %s: pid %d (%s): %s closed: %s", conn->cont->name,
@@ -926,10 +933,12 @@ int ctl_open(struct ctl *ctl, uv_loop_t *loop)
 {
 	int err = uv_async_init(loop, &ctl->wake, ctl_on_wake);
 
+	if (!err)
+		err = mem_init(&ctl->mem, loop);
 	if (err)
 		return err;
 	ctl->wake.data = ctl;
-	ctl->loop = ctl->mem.loop = loop;
+	ctl->loop = loop;
 	TAILQ_INIT(&ctl->conns);
 	ctl->turn = 1;
 	uv_prepare_init(loop, &ctl->turns);
@@ -948,6 +957,7 @@ void ctl_close(struct ctl *ctl)
 	uv_close((uv_handle_t *)&ctl->counters, NULL);
 	hot_close(ctl);
 	uv_close((uv_handle_t *)&ctl->turns, NULL);
+	mem_close(&ctl->mem);
 	ctl_spin_close(&ctl->spin);
 	ctl_threads_close(ctl);
 }

@@ -585,6 +585,7 @@ void container_stop(struct container *c)
 	dir_container_gone(ctl->host, c);
 	fast_unlock(ctl->host);
 	keeper_let_go(c->name);
+	mem_container_gone(&ctl->mem, c);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);
 	sysfs_close(c);
 	handles_close(ct);

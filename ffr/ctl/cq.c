@@ -21,12 +21,13 @@ static uint64_t cq_block(uint32_t depth)
 	return sizeof(struct ff_cq_hdr) + (uint64_t)depth * sizeof(struct ff_cqe);
 }
 
-static int cq_ring(struct ctl_call *c, uint32_t cqe, struct ff_ring_at *at, uint8_t **map)
+static int cq_ring(struct ctl_call *c, uint32_t cqe, struct ff_ring_at *at, uint8_t **map,
+		   bool sealed)
 {
 	int err;
 
 	*at = (struct ff_ring_at){ .depth = pow2_ceil(cqe), .stride = sizeof(struct ff_cqe) };
-	err = ctl_ring_alloc(c, cq_block(at->depth), at, map);
+	err = (sealed ? ctl_ring_alloc_sealed : ctl_ring_alloc)(c, cq_block(at->depth), at, map);
 	at->ring_off = at->off + (uint32_t)sizeof(struct ff_cq_hdr);
 	return err;
 }
@@ -48,7 +49,7 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return -ENOMEM;
-	err = cq_ring(c, req->cqe, &cq->at, &map);
+	err = cq_ring(c, req->cqe, &cq->at, &map, false);
 	if (err)
 		goto err_free;
 	cq->hdr = (struct ff_cq_hdr *)map;
@@ -93,7 +94,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 
 	if (!cq || !req->cqe || req->cqe > c->ctl->dev.max_cqe)
 		return -EINVAL;
-	err = cq_ring(c, req->cqe, &at, &map);
+	err = cq_ring(c, req->cqe, &at, &map, true);
 	if (err)
 		return err;
 	old = cq->at;
@@ -110,7 +111,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 		ctl_ring_free(c->s, &at, cq_block(at.depth));
 		return err;
 	}
-	ctl_ring_free(c->s, &old, cq_block(old.depth));
+	ctl_ring_end(c->s, &old, cq_block(old.depth));
 	cq->at = at;
 	resp->cqe = at.depth;
 	resp->ring = at;
@@ -161,7 +162,7 @@ static void cq_free(struct obj *o)
 {
 	struct cq *cq = obj_of(o, cq);
 
-	ctl_ring_free(o->ses, &cq->at, cq_block(cq->at.depth));
+	ctl_ring_end(o->ses, &cq->at, cq_block(cq->at.depth));
 	free(cq);
 }
 
@@ -211,7 +212,10 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	srq->max_sge = req->max_sge ? req->max_sge : 1;
 	srq->depth = srq->max_wr = srq->at.depth = pow2_ceil(req->max_wr);
 	srq->stride = srq->at.stride = ff_rqe_stride(srq->max_sge);
-	err = ctl_ring_alloc(c, srq_block(&srq->at), &srq->at, &map);
+	err = cq ? seg_seal(c->s, cq->at.seg) : 0;
+	if (!err)
+		err = (xref ? ctl_ring_alloc_sealed : ctl_ring_alloc)(c, srq_block(&srq->at),
+								      &srq->at, &map);
 	if (err)
 		goto err_free;
 	srq->at.ring_off = srq->at.off + (uint32_t)sizeof(struct ff_srq_hdr);
@@ -299,7 +303,7 @@ static void srq_free(struct obj *o)
 
 	if (be->ops->srq_break)
 		be->ops->srq_break(be, srq);
-	ctl_ring_free(o->ses, &srq->at, srq_block(&srq->at));
+	ctl_ring_end(o->ses, &srq->at, srq_block(&srq->at));
 	free(srq);
 }
 

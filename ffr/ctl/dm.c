@@ -79,6 +79,8 @@ static void dm_free(struct obj *o)
 	struct session *s = o->ses;
 	uint64_t bytes = page_up(dm->length);
 
+	if (!s->closing)
+		(void)seg_seal(s, dm->seg);
 	ring_free(s, dm->seg, dm->off, (uint32_t)bytes);
 	s->cont->dm_bytes -= bytes;
 	quota_return(s->cont, QUOTA_PINNED, bytes);
@@ -139,6 +141,9 @@ int ctl_reg_dm_mr(struct ctl_call *c, const struct ff_reg_dm_mr_req *req,
 	if (!pd || !dm || access_check(req->access, ACCESS_DM) || req->offset > dm->length ||
 	    req->length > dm->length - req->offset)
 		return -EINVAL;
+	err = seg_seal(c->s, dm->seg);
+	if (err)
+		return err;
 	mr = mr_new(c, pd, MR_DM, req->access & ACCESS_DMABUF);
 	if (!mr)
 		return -ENOMEM;

@@ -70,6 +70,13 @@ int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err);
 
 /* A zeroed ring block of `size` bytes within the session's limit: at->seg, at->off, its address. */
 int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
+/*
+ * The same for a ring that a runner may use before a call names it: in a sealed segment (seg.c). -EAGAIN: there is a
+ * segment with room, but it is not sealed. The client tells that it has it mapped (GET_SEG), and makes the call again.
+ */
+int ctl_ring_alloc_sealed(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
+/* The ring of an object that a call named, or of none that the client knows. */
+void ctl_ring_end(struct session *s, const struct ff_ring_at *at, uint64_t size);
 void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size);
 
 /* xrc.c: CREATE_QP of an XRC_RECV QP; the end of a session's handle of one, as struct obj_ops has it. */

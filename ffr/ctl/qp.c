@@ -149,6 +149,13 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	qp->srq = srq_get(s, req->srq);
 	if (!qp->pd || !qp->scq || (!qp->rcq && !no_recv) || (req->srq && !qp->srq))
 		goto err_free;
+	err = seg_seal(s, qp->scq->at.seg);
+	if (!err && qp->rcq)
+		err = seg_seal(s, qp->rcq->at.seg);
+	if (!err && qp->srq)
+		err = seg_seal(s, qp->srq->at.seg);
+	if (err)
+		goto err_free;
 	qp->type = (uint8_t)req->qp_type;
 	qp->user = req->user;
 	qp->sig_all = req->sq_sig_all != 0;
@@ -279,7 +286,9 @@ int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_
 		if (step[i].mask & IBV_QP_AV)
 			dir_meet(qp->o.ses->cont, &step[i].attr.ah);
 	f = qp->o.ses->fast;
-	err = walk_prepare(qp, &lim, step, n);
+	err = seg_seal(qp->o.ses, qp->sq_at.seg); /* its receive queue is there, too */
+	if (!err)
+		err = walk_prepare(qp, &lim, step, n);
 	if (err)
 		return err;
 	fast_lock(f->host);
@@ -359,7 +368,7 @@ static void qp_free(struct obj *o)
 
 	if (qp->hdr) { /* of an XRC_RECV QP there are none here */
 		quota_return(o->ses->cont, QUOTA_MEMORY, wire_bytes(qp));
-		ctl_ring_free(o->ses, &qp->sq_at, qp_size(qp));
+		ctl_ring_end(o->ses, &qp->sq_at, qp_size(qp));
 	}
 	if (o->ses->fast->be->ops->qp_break)
 		o->ses->fast->be->ops->qp_break(o->ses->fast->be, qp);

@@ -84,6 +84,21 @@ int session_event_pair(int pair[2])
 	return -EIO;
 }
 
+int session_seal(struct session *s)
+{
+	int err;
+
+	if (!s->bells.are_mute)
+		return 0;
+	err = seg_seal(s, 0);
+	if (err)
+		return err;
+	fast_lock(s->conn->ctl->host);
+	s->bells.are_mute = false;
+	fast_unlock(s->conn->ctl->host);
+	return 0;
+}
+
 int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, int status,
 		   uint32_t keeper_id, struct session **out, int *async_fd)
 {
@@ -107,6 +122,7 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, i
 	}
 	s->conn = conn;
 	s->mem.later = &ctl->mem;
+	s->bells.are_mute = true;
 	s->fast = s->cont->fast;
 	s->mem.node = s->fast->conf.node;
 	s->pid = conn->peer.pid;

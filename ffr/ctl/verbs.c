@@ -19,6 +19,7 @@
 #include "ffr/ctl/session.h"
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/stall.h"
 #include "ffr/mem/watch.h"
 #include "ffr/obj/events.h"
 
@@ -79,6 +80,25 @@ int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uin
 	return err;
 }
 
+int ctl_ring_alloc_sealed(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map)
+{
+	int err = ctl_ring_alloc(c, size, at, map);
+
+	if (err || seg_get(c->s, at->seg)->sealed)
+		return err;
+	ctl_ring_free(c->s, at, size);
+	return -EAGAIN;
+}
+
+void ctl_ring_end(struct session *s, const struct ff_ring_at *at, uint64_t size)
+{
+	if (!s->closing)
+		(void)seg_seal(
+			s,
+			at->seg); /* a client that has seen to it that this fails is closed later */
+	ctl_ring_free(s, at, size);
+}
+
 void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size)
 {
 	ring_free(s, at->seg, at->off, (uint32_t)size);
@@ -106,10 +126,12 @@ int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_
 {
 	struct seg *g = seg_get(c->s, req->seg);
 
-	if (!g)
+	if (!g || req->flags & ~FF_SEG_MAPPED)
 		return -EINVAL;
-	ctl_reply_fd(c->reply, g->fd, false);
 	resp->size = g->size;
+	if (req->flags & FF_SEG_MAPPED)
+		return seg_seal(c->s, req->seg);
+	ctl_reply_fd(c->reply, g->fd, false);
 	return 0;
 }
 
@@ -142,8 +164,14 @@ int ctl_place_pages(struct ctl_call *c, const struct ff_place_pages_req *req,
 		    struct ff_place_pages_resp *resp)
 {
 	uint64_t limit = (uint64_t)c->ctl->conf.limits.max_shadow_mb << 20;
-	int uffd, err = pages_place(c->s, req, limit, &resp->off, &uffd);
+	struct stall_wait w;
+	int uffd, err;
 
+	if (stall_maps_no_file(c->s->cont))
+		return -ENOSPC; /* the library leaves the memory as it is, and it is copied */
+	stall_wait_begin(&w);
+	err = pages_place(c->s, req, limit, &resp->off, &uffd);
+	stall_wait_end(c->s->cont, STALL_FILES, &w);
 	if (!err)
 		ctl_reply_fd(c->reply, uffd, false);
 	return err;

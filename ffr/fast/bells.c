@@ -172,6 +172,8 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 			continue;
 		}
 		s->stats.bells++;
+		if (s->bells.are_mute)
+			continue;
 		note_time(f, s);
 		ses_activate(f, s);
 		cpu_woken_by(f, s->cont);

@@ -38,6 +38,7 @@
 #include "ffr/obj/cpu.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
+#include "ffr/mem/shadow.h"
 
 #define IDLE_TICKS    1	  /* ticks without a call before the watcher sleeps */
 #define BATCH	      16u /* calls of one client that a worker makes before it takes the lock */
@@ -340,6 +341,7 @@ static void on_retry(struct timer *t)
 /* Workers and watchers are ordinary threads, on any CPU, whatever they were or who started them. */
 static void be_ordinary(struct fast *f)
 {
+	sigbus_since = NULL;
 	sched_set_attr(0, SCHED_OTHER, 0, 0, 0, 0);
 	sched_stay_off(f, UINT32_MAX);
 }

@@ -76,6 +76,7 @@
 #include "ffr/fast/internal.h"
 #include "ffr/lib/log.h"
 #include "ffr/fast/pvm.h"
+#include "ffr/mem/shadow.h"
 
 /* The constants of no decision; as in decide.h, + and - tell what gets worse. */
 
@@ -614,6 +615,7 @@ void sched_enter(struct fast *f)
 	}
 	if (sched_setaffinity(0, sizeof(set), &set) && f->conf.cpu >= 0)
 		log_warn("fast_cpu %d: %m", f->conf.cpu);
+	sigbus_since = &f->now;
 	r->s.policy = POL_ORDINARY;
 	r->settled_cpu = cpu_of_thread(); /* another runner's was another */
 	f->ticks = true;

@@ -308,6 +308,11 @@ static const struct rule clients[] = {
 	WHEN(ioctl, WORD(1, FFMEM_STAT)),
 };
 
+/* Mappings that nobody needs any more. */
+static const struct rule unmaps[] = {
+	WHEN(getrusage, WORD(0, RUSAGE_THREAD)), /* has a client kept it waiting? */
+};
+
 /* Of a client's shadow pages: its userfaultfd, its file, and whether it is there. */
 static const struct rule pages[] = {
 	WHEN(ioctl, WORD(1, UFFDIO_CONTINUE)),
@@ -449,7 +454,7 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			    REACH_STORE,
 			    { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(socket_new),
 			      GROUP(files) } },
-	[SANDBOX_POOL] = { "pool", { -1 }, REACH_NOTHING, { GROUP(base) } },
+	[SANDBOX_POOL] = { "pool", { -1 }, REACH_NOTHING, { GROUP(base), GROUP(unmaps) } },
 	[SANDBOX_PAGES] = { "pages", { -1 }, REACH_NOTHING, { GROUP(base), GROUP(pages) } },
 	[SANDBOX_FFO] = { "ffo",
 			  { -1 },

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <uv.h>
 
+#include "ffr/mem/stall.h"
 #include "ffr/mem/watch.h"
 
 #define SLICE (2ull << 20) /* bytes */
@@ -32,18 +33,22 @@ struct populate {
 };
 
 /* One slice. 0 or -errno; with an error nothing further is tried. */
-static int slice(struct region *r)
+static int slice(struct container *c, struct region *r)
 {
 	uint64_t off = r->populated, left = r->populate_to - off;
 	uint64_t end = off + (left < SLICE ? left : SLICE);
+	struct stall_wait w;
+	int err = 0;
 
 	r->populated = end;
-	if (!madvise(r->map + off, end - off, MADV_POPULATE_WRITE))
-		return 0;
-	if (errno == EINVAL) /* before Linux 5.14: when they are used */
-		return 0;
-	r->populated = r->populate_to;
-	return -errno;
+	stall_wait_begin(&w);
+	/* before Linux 5.14 they are made when they are used */
+	if (madvise(r->map + off, end - off, MADV_POPULATE_WRITE) && errno != EINVAL)
+		err = -errno;
+	stall_wait_end(c, STALL_FILES, &w);
+	if (err || stall_maps_no_file(c))
+		r->populated = r->populate_to;
+	return err;
 }
 
 static void on_closed(uv_handle_t *h)
@@ -72,7 +77,7 @@ static void on_idle(uv_idle_t *h)
 	struct region *r = pages_pending(s);
 
 	if (r)
-		slice(r); /* an error shows again when the page is used */
+		slice(s->cont, r); /* an error shows again when the page is used */
 	if (!pages_pending(s)) {
 		populate_forget(s);
 		return;
@@ -112,7 +117,7 @@ int populate(struct session *s, struct region *r, uint64_t off, uint64_t len, bo
 		r->populated = off;
 	r->populate_to = end;
 	if (now)
-		err = slice(r);
+		err = slice(s->cont, r);
 	if (!err && r->populated < r->populate_to && s->mem.later)
 		schedule(s);
 	return err;

@@ -3,8 +3,14 @@
  * seg.c - the memfds that clients map: rings and device memory. Control thread; used by session.c
  * and the handlers of rings.
  *
- * A segment is sealed against shrinking and growing. A client can punch holes, which read as zero
- * pages, whose memory is the router's as it was before, within the quota.
+ * A segment is sealed against shrinking and growing from the start. Until seg_seal() its client can punch holes.
+ * With F_SEAL_FUTURE_WRITE (Linux 5.1) nobody can, nor map the segment writable once more; mappings that are there go
+ * on. While the kernel punches a hole in a file that is mapped some 100,000 times, whoever touches the file waits, so
+ * no runner touches a segment that is not sealed: the control thread seals a segment when a call names something in it.
+ * By then the library has it mapped; a client that has not cannot map it any more, and harms nobody else.
+ *
+ * The router cannot punch holes either, so pages of rings that are gone stay in the file, and are charged until the
+ * segment goes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,28 +20,31 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "ffr/lib/log.h"
-#include "ffr/lib/sandbox.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/stall.h"
 #include "ffr/mem/watch.h"
 
 #define MAX_SEGS  256u	       /* of a session */
 #define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
 #define RINGS_MAX (64ull << 20)
-#define FREE_MAX  (8ull << 20) /* bytes of a mapping that the control thread frees itself */
-#define SLICE	  (32ull << 20)
+#define ZERO_STEP (2l << 20) /* bytes that are zeroed between two looks at the time */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
-/* Page allocator of a ring segment: a bit for each page, set when in use. */
+/* Page allocator of a segment. */
 struct ring_pages {
 	uint32_t pages;
 	uint32_t free;
-	uint64_t used[];
+	uint32_t kept;	 /* pages in `keeps` */
+	uint64_t *keeps; /* a bit for each page that is not in use, but in the file, and charged */
+	uint64_t used[]; /* a bit for each page that is in use; behind them `keeps` */
 };
 
 static uint64_t page_up(uint64_t x)
@@ -43,7 +52,8 @@ static uint64_t page_up(uint64_t x)
 	return (x + FF_PAGE - 1) & ~(uint64_t)(FF_PAGE - 1);
 }
 
-int sealed_memfd(const char *name, uint64_t size)
+/* A memfd that stays of its size, with further seals. Descriptor or -errno. */
+static int memfd_new(const char *name, uint64_t size, int seals)
 {
 	int fd, err;
 
@@ -53,7 +63,7 @@ int sealed_memfd(const char *name, uint64_t size)
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, (off_t)size) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | seals)) {
 		err = -errno;
 		close(fd);
 		return err;
@@ -61,13 +71,20 @@ int sealed_memfd(const char *name, uint64_t size)
 	return fd;
 }
 
+int sealed_memfd(const char *name, uint64_t size)
+{
+	return memfd_new(name, size, F_SEAL_SEAL);
+}
+
 static struct ring_pages *ring_pages_new(uint64_t size)
 {
-	uint32_t pages = (uint32_t)(size / FF_PAGE);
-	struct ring_pages *p = calloc(1, sizeof(*p) + (pages + 63) / 64 * sizeof(p->used[0]));
+	uint32_t pages = (uint32_t)(size / FF_PAGE), words = (pages + 63) / 64;
+	struct ring_pages *p = calloc(1, sizeof(*p) + 2 * words * sizeof(p->used[0]));
 
-	if (p)
-		p->pages = p->free = pages;
+	if (!p)
+		return NULL;
+	p->pages = p->free = pages;
+	p->keeps = p->used + words;
 	return p;
 }
 
@@ -143,7 +160,7 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 	err = -ENOMEM;
 	if (!seg.alloc)
 		goto err_return;
-	seg.fd = sealed_memfd(names[kind], size);
+	seg.fd = memfd_new(names[kind], size, 0);
 	if (seg.fd < 0) {
 		err = seg.fd;
 		goto err_alloc;
@@ -176,68 +193,37 @@ struct seg *seg_get(struct session *s, uint32_t id)
 	return id < s->mem.num_segs ? &s->mem.segs[id] : NULL;
 }
 
-/* What is left of a mapping that may have many pages. */
-struct remains {
-	uv_work_t work;
-	void *map;
-	uint64_t size;
-	int fd;
-};
-
-/* On a thread of libuv's. */
-static void remains_free(uv_work_t *w)
+/* No honest client has the router wait for a ring's file. */
+static void waited(struct session *s, const struct stall_wait *w)
 {
-	struct remains *r = w->data;
+	uint64_t ns = stall_waited(w);
 
-	(void)sandbox_enter(SANDBOX_POOL); /* the control thread's holds in any case */
-	/* in slices: who maps something meanwhile waits for the one that is under way only */
-	for (uint64_t at = 0; at < r->size; at += SLICE)
-		madvise((uint8_t *)r->map + at, r->size - at < SLICE ? r->size - at : SLICE,
-			MADV_DONTNEED);
-	munmap(r->map, r->size);
-	if (r->fd >= 0)
-		close(r->fd);
+	stall_charge(s->cont, STALL_RINGS, ns);
+	s->mem.stalls |= ns > 0;
 }
 
-static void remains_freed(uv_work_t *w, int status)
+int seg_seal(struct session *s, uint32_t id)
 {
-	(void)status;
-	free(w->data);
+	struct seg *seg = seg_get(s, id);
+	struct stall_wait w;
+	int err = 0;
+
+	if (!seg || seg->sealed)
+		return 0;
+	stall_wait_begin(&w);
+	if (fcntl(seg->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) && errno != EINVAL)
+		err = -errno; /* EINVAL: before Linux 5.1 */
+	waited(s, &w);
+	seg->sealed = !err;
+	return err;
 }
 
-/* Not here, where it would keep all clients waiting: 70 ms for 1 GB. False: it must be here. */
-static bool free_elsewhere(const struct session *s, void *map, uint64_t size, int fd)
-{
-	struct remains *r;
-
-	if (size <= FREE_MAX || !s->mem.later)
-		return false;
-	r = malloc(sizeof(*r));
-	if (!r)
-		return false;
-	*r = (struct remains){ .map = map, .size = size, .fd = fd };
-	r->work.data = r;
-	if (!uv_queue_work(s->mem.later->loop, &r->work, remains_free, remains_freed))
-		return true;
-	free(r);
-	return false;
-}
-
-void unmap_later(struct session *s, void *map, uint64_t size, int fd)
-{
-	if (free_elsewhere(s, map, size, fd))
-		return;
-	munmap(map, size);
-	if (fd >= 0)
-		close(fd);
-}
-
-/* Bytes that are handed out of it. */
+/* Bytes that are handed out of it, or were and are still in the file. */
 static uint64_t bytes_out(const struct seg *seg)
 {
 	const struct ring_pages *p = seg->alloc;
 
-	return p ? (uint64_t)(p->pages - p->free) * FF_PAGE : 0;
+	return p ? (uint64_t)(p->pages - p->free + p->kept) * FF_PAGE : 0;
 }
 
 void seg_free_all(struct session *s)
@@ -303,49 +289,118 @@ static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
 	return p->pages;
 }
 
-/*
- * Zero these pages by a hole. A page that is not there reads as zero already; writing zeroes
- * would make it, and the router would pay for a page that no client ever touched. Most ranges
- * have no page: lseek() tells for less.
- */
-static void zero(const struct seg *seg, uint32_t first, uint32_t num)
+/* Of pages [first, + num): the next ones that are in the file, from *at on. False: there are none. */
+static bool next_data(const struct seg *seg, uint32_t first, uint32_t num, off_t *at, off_t *to)
 {
-	off_t off = (off_t)first * FF_PAGE, len = (off_t)num * FF_PAGE;
-	off_t data = lseek(seg->fd, off, SEEK_DATA);
+	off_t end = ((off_t)first + num) * FF_PAGE;
 
-	if ((data < 0 && errno == ENXIO) || data >= off + len)
-		return;
-	if (fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, len))
-		memset(seg->map + off, 0, (size_t)len);
+	*at = lseek(seg->fd, *at, SEEK_DATA);
+	if (*at < 0 || *at >= end)
+		return false;
+	*to = lseek(seg->fd, *at, SEEK_HOLE);
+	*to = *to < 0 || *to > end ? end : *to;
+	return true;
 }
 
-/* `num` pages of that segment, zeroed. */
-static bool pages_take(struct seg *seg, uint32_t num, uint32_t *off)
+/*
+ * Those of the pages that are in the file read as zeros from now on. A page that is not does so already, and writing
+ * zeros would make it. Most ranges have none.
+ */
+static void zero(struct session *s, const struct seg *seg, uint32_t first, uint32_t num)
+{
+	off_t at = (off_t)first * FF_PAGE, to;
+	struct stall_wait w;
+	bool more;
+
+	do {
+		stall_wait_begin(&w);
+		more = next_data(seg, first, num, &at, &to);
+		if (more) {
+			to = to - at < ZERO_STEP ? to : at + ZERO_STEP;
+			memset(seg->map + at, 0, (size_t)(to - at));
+			at = to;
+		}
+		waited(s, &w);
+	} while (more);
+}
+
+static uint32_t num_kept(const struct ring_pages *p, uint32_t first, uint32_t num)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = first; p->kept && i < first + num; i++)
+		n += p->keeps[i / 64] >> i % 64 & 1;
+	return n;
+}
+
+static void keep(struct ring_pages *p, uint32_t first, uint32_t num, bool yes)
+{
+	for (uint32_t i = first; i < first + num; i++) {
+		uint64_t bit = 1ull << i % 64;
+
+		p->kept -= (p->keeps[i / 64] & bit) != 0;
+		p->keeps[i / 64] &= ~bit;
+		if (!yes)
+			continue;
+		p->keeps[i / 64] |= bit;
+		p->kept++;
+	}
+}
+
+/*
+ * Pages are in use no more. Those that are in the file go back to the kernel, or are kept where the segment is sealed:
+ * so many.
+ */
+static uint32_t give_back(const struct seg *seg, uint32_t first, uint32_t num)
+{
+	off_t at = (off_t)first * FF_PAGE, to;
+	uint32_t n = 0;
+
+	if (!next_data(seg, first, num, &at, &to) ||
+	    !fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first * FF_PAGE,
+		       (off_t)num * FF_PAGE))
+		return 0;
+	for (; next_data(seg, first, num, &at, &to); at = to) {
+		keep(seg->alloc, (uint32_t)(at / FF_PAGE), (uint32_t)((to - at) / FF_PAGE), true);
+		n += (uint32_t)((to - at) / FF_PAGE);
+	}
+	return n;
+}
+
+/* `num` pages of that segment, zeroed and charged. 0, -ENOSPC: there are not so many in a row, or -errno. */
+static int pages_take(struct session *s, struct seg *seg, uint32_t num, uint32_t *off)
 {
 	struct ring_pages *p = seg->alloc;
-	uint32_t first = pages_find(p, num);
+	uint32_t first = pages_find(p, num), kept;
+	int err;
 
 	if (first == p->pages)
-		return false;
+		return -ENOSPC;
+	kept = num_kept(p, first, num);
+	err = quota_charge(s->cont, QUOTA_MEMORY, (uint64_t)(num - kept) * FF_PAGE);
+	if (err)
+		return err;
+	zero(s, seg, first, num);
+	if (kept)
+		keep(p, first, num, false);
 	pages_set(p, first, num, true);
-	zero(seg, first, num);
 	*off = first * FF_PAGE;
-	return true;
+	return 0;
 }
 
 /* Of the first segment with room, or of a new one. 0 or -errno. */
 static int rings_take(struct session *s, uint32_t num, uint32_t *seg, uint32_t *off)
 {
 	uint64_t want = RINGS_MIN, size = (uint64_t)num * FF_PAGE;
-	int id;
+	int id, err;
 
 	for (uint32_t i = 0; i < s->mem.num_segs; i++) {
 		if (s->mem.segs[i].kind != SEG_RINGS)
 			continue;
-		if (pages_take(&s->mem.segs[i], num, off)) {
-			*seg = i;
-			return 0;
-		}
+		*seg = i;
+		err = pages_take(s, &s->mem.segs[i], num, off);
+		if (err != -ENOSPC)
+			return err;
 		if (want < RINGS_MAX)
 			want *= 2;
 	}
@@ -353,32 +408,26 @@ static int rings_take(struct session *s, uint32_t num, uint32_t *seg, uint32_t *
 		want = size;
 	if (want > UINT32_MAX)
 		return -ENOSPC;
+	err = quota_charge(s->cont, QUOTA_MEMORY, size); /* or no segment is wanted */
+	if (err)
+		return err;
+	quota_return(s->cont, QUOTA_MEMORY, size);
 	id = seg_create(s, SEG_RINGS, want);
 	if (id < 0)
 		return id;
 	*seg = (uint32_t)id;
-	return pages_take(&s->mem.segs[id], num, off) ? 0 : -ENOSPC;
+	return pages_take(s, &s->mem.segs[id], num, off);
 }
 
 int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
 {
 	uint64_t bytes = page_up(size);
-	int err;
 
-	if (!bytes)
-		return -EINVAL;
-	err = quota_charge(s->cont, QUOTA_MEMORY, bytes);
-	if (err)
-		return err;
-	err = rings_take(s, (uint32_t)(bytes / FF_PAGE), seg, off);
-	if (err)
-		quota_return(s->cont, QUOTA_MEMORY, bytes);
-	return err;
+	return bytes ? rings_take(s, (uint32_t)(bytes / FF_PAGE), seg, off) : -EINVAL;
 }
 
 int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off)
 {
-	uint64_t bytes = page_up(size);
 	uint32_t i;
 	int id, err;
 
@@ -390,23 +439,21 @@ int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg
 			return id;
 	}
 	*seg = i;
-	err = quota_charge(s->cont, QUOTA_MEMORY, bytes);
-	if (err || pages_take(&s->mem.segs[i], (uint32_t)(bytes / FF_PAGE), off))
-		return err;
-	quota_return(s->cont, QUOTA_MEMORY, bytes);
-	return -ENOMEM;
+	err = pages_take(s, &s->mem.segs[i], (uint32_t)(page_up(size) / FF_PAGE), off);
+	return err == -ENOSPC ? -ENOMEM : err;
 }
 
-/*
- * The ring's pages go back to the kernel, except where the session ends: then its whole segments
- * are freed soon.
- */
+/* Where the session ends, its whole segments are freed soon. */
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
 {
-	uint32_t first = off / FF_PAGE, num = (uint32_t)(page_up(size) / FF_PAGE);
+	uint32_t first = off / FF_PAGE, num = (uint32_t)(page_up(size) / FF_PAGE), kept = 0;
+	struct stall_wait w;
 
-	if (!s->closing)
-		zero(&s->mem.segs[seg], first, num);
 	pages_set(s->mem.segs[seg].alloc, first, num, false);
-	quota_return(s->cont, QUOTA_MEMORY, (uint64_t)num * FF_PAGE);
+	if (!s->closing) {
+		stall_wait_begin(&w);
+		kept = give_back(&s->mem.segs[seg], first, num);
+		waited(s, &w);
+	}
+	quota_return(s->cont, QUOTA_MEMORY, (uint64_t)(num - kept) * FF_PAGE);
 }

@@ -28,6 +28,7 @@
 #include "ffr/abi/ff_vma.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/stall.h"
 #include "ffr/mem/watch.h"
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
@@ -140,6 +141,7 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, in
 				   uint64_t len)
 {
 	struct foreign_key key;
+	struct stall_wait w;
 	struct foreign *g;
 
 	memset(&key, 0, sizeof(key)); /* hashed as bytes */
@@ -155,9 +157,11 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, in
 		g->refs++;
 		return g;
 	}
-	if (peer->ses->mem.num_foreign >= MAX_FOREIGN)
+	if (peer->ses->mem.num_foreign >= MAX_FOREIGN || stall_maps_no_file(peer->ses->cont))
 		return NULL;
+	stall_wait_begin(&w);
 	g = foreign_map(peer, &key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
+	stall_wait_end(peer->ses->cont, STALL_FILES, &w);
 	if (!g)
 		return NULL;
 	g->refs = 1;
@@ -239,6 +243,8 @@ static void run_add(struct mr *mr, const struct mr_run *r)
 static bool run_shadow(struct session *s, const struct ff_mr_run *c, bool now, struct mr_run *r)
 {
 	*r = (struct mr_run){ .va = c->va, .len = c->len };
+	if (stall_maps_no_file(s->cont))
+		return false;
 	r->region = pages_get(s, c->off, c->len, &r->host);
 	if (!r->region)
 		return false;
@@ -409,22 +415,27 @@ bool shadow_access_ok(const struct mr *mr, uint32_t access)
 int shadow_prefetch(const struct mr *mr, uint64_t va, uint64_t len, bool write)
 {
 	uint64_t left = len < FF_PREFETCH_MAX ? len : FF_PREFETCH_MAX, n;
+	struct container *c = mr->o.ses->cont;
+	struct stall_wait w;
 	uint8_t *host;
+	int err = 0;
 
-	for (; left; va += n, left -= n) {
+	for (; left && !err && !stall_maps_no_file(c); va += n, left -= n) {
 		uintptr_t from;
 
 		n = shadow_translate(mr, va, left, &host);
 		if (!host)
 			continue;
 		from = page_down((uintptr_t)host);
+		stall_wait_begin(&w);
 		/* before Linux 5.14 pages are made present when they are used */
 		if (madvise((void *)from, (uintptr_t)host + n - from,
 			    write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) &&
 		    errno != EINVAL)
-			return errno == ENOMEM ? -ENOMEM : -EFAULT;
+			err = errno == ENOMEM ? -ENOMEM : -EFAULT;
+		stall_wait_end(c, STALL_FILES, &w);
 	}
-	return 0;
+	return err;
 }
 
 uint64_t shadow_translate(const struct mr *mr, uint64_t va, uint64_t len, uint8_t **host)

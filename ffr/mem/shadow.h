@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <sys/uio.h>
+#include <uv.h>
 
 #include "ffr/obj/objects.h"
 
@@ -63,11 +64,27 @@ static inline uint8_t *shadow_first(const struct mr *mr, uint64_t va, uint64_t l
 struct mem {
 	struct uv_loop_s *loop;
 	struct populate *populate; /* populate.c; NULL: nothing to do */
+	/* unmap.c */
+	LIST_HEAD(, remains) remains; /* all that are to be unmapped */
+	TAILQ_HEAD(, remains) unmaps; /* those of them that wait for `timer` */
+	uv_timer_t timer;
+	bool is_unmapping, stopped;
 };
+
+/* 0 or -errno. The loop runs once more after mem_close(). */
+int mem_init(struct mem *m, struct uv_loop_s *loop);
+/* The container is about to be freed. */
+void mem_container_gone(struct mem *m, const struct container *c);
+void mem_close(struct mem *m);
 
 /* A further segment of the session. Returns its id or -errno. */
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size);
 struct seg *seg_get(struct session *s, uint32_t id);
+/*
+ * A call names something in the segment: from now on its client can neither punch holes in it nor map it. 0 or
+ * -errno: the client has seen to it that it cannot be sealed.
+ */
+int seg_seal(struct session *s, uint32_t id);
 /* `size` bytes, page-aligned and zeroed, of the ring segments; a new one where none has room. */
 int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off);
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size);
@@ -78,8 +95,7 @@ void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size);
 int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off);
 void seg_free_all(struct session *s);
 /*
- * Unmap, and close fd if there is one; what is large, in slices on another thread, for it takes
- * 23 ms for each GB of present pages. Nobody uses or watches it any more.
+ * Unmap, and close fd if there is one, now or later (unmap.c). Nobody uses or watches it any more.
  */
 void unmap_later(struct session *s, void *map, uint64_t size, int fd);
 
@@ -120,6 +136,9 @@ void sigbus_forget(struct session *s);
  */
 #define SIGBUS_TOUCH_MAX 65536u
 bool sigbus_touch(const struct iovec *iov, int n, uint64_t from);
+
+/* A runner's: when its turn began, or last looked at the time (CLOCK_MONOTONIC); NULL: this thread has no turns. */
+extern __thread const uint64_t *sigbus_since;
 
 extern _Atomic uint32_t sigbus_gone; /* sessions that are marked */
 /*

@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ffr/mem/fallible.h"
@@ -54,6 +55,7 @@ static void (*tell)(void *);
 static void *tell_arg;
 static _Atomic uint64_t num_replaced;
 _Atomic uint32_t sigbus_gone;
+__thread const uint64_t *sigbus_since;
 
 /* Zero pages around addr, inside of [start, end). */
 static bool replace_window(uintptr_t addr, uintptr_t start, uintptr_t end, uintptr_t window)
@@ -64,6 +66,20 @@ static bool replace_window(uintptr_t addr, uintptr_t start, uintptr_t end, uintp
 	to = to < end ? to : end;
 	return mmap((void *)from, to - from, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/*
+ * How long the fault has kept this runner waiting, at most: the kernel can be punching a hole there (stall.c).
+ * Async-signal-safe.
+ */
+static uint64_t waited(void)
+{
+	struct timespec t;
+	uint64_t now, since = sigbus_since ? *sigbus_since : 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return since && now > since ? now - since : 0;
 }
 
 /* Async-signal-safe. */
@@ -80,6 +96,7 @@ static bool replace(uintptr_t addr)
 		if (!replace_window(addr, start, end, watched[i].window))
 			return false;
 		atomic_fetch_add(&num_replaced, 1);
+		atomic_fetch_add(&watched[i].ses->mem.gone_ns, waited());
 		if (!atomic_exchange(&watched[i].ses->mem.gone, true)) {
 			atomic_fetch_add(&sigbus_gone, 1);
 			if (tell)

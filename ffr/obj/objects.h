@@ -171,6 +171,15 @@ struct cont_trace {
 	uint32_t qp_num; /* only that QP; 0: all */
 };
 
+/* What of a container keeps the router waiting. */
+enum stall_by { STALL_FILES, STALL_RINGS, STALL_NUM };
+
+/* mem/stall.c, [ctl]: for how long it has done so */
+struct cont_stall {
+	uint64_t debt[STALL_NUM], at[STALL_NUM]; /* ns; at that time */
+	uint32_t unmaps;			 /* its mappings that wait in unmap.c's list */
+};
+
 struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
@@ -207,6 +216,7 @@ struct container {
 	/* [ctl] */
 	struct cont_quota quota;
 	struct cont_trace trace;
+	struct cont_stall stall;
 	uint64_t dm_bytes;	 /* device memory that its sessions have */
 	struct log_limit log;	 /* of what its clients cause */
 	struct log_limit events; /* events.c: of its sessions */
@@ -226,13 +236,14 @@ struct container *container_by_lid(const struct container_list *l, const char *t
 
 enum seg_kind { SEG_RINGS = 1, SEG_DM };
 
-/* A sealed memfd that the router created and its client maps. */
+/* A memfd that the router created and its client maps. */
 struct seg {
 	uint32_t id; /* from 0 in the session; 0 starts with struct ff_ses_hdr */
 	enum seg_kind kind;
 	int fd;	      /* [ctl] */
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
+	bool sealed; /* [ctl] seg_seal() */
 	int watch;   /* [ctl] sigbus.c's number */
 	void *alloc; /* [ctl] page allocator */
 };
@@ -245,7 +256,8 @@ struct seg {
 struct ses_bells {
 	TAILQ_ENTRY(session) entry; /* fast->active_sessions, while is_active */
 	bool is_active;		    /* its dirty set is looked at in every turn */
-	bool deaf; /* fast/cpu.c: its bell is not listened to, since the container is parked */
+	bool are_mute; /* segment 0 is not sealed yet, and the runner does not touch it */
+	bool deaf;     /* fast/cpu.c: its bell is not listened to, since the container is parked */
 	uint32_t srq_kick_seen;
 	/* slots of the SRQs' table that are to be looked at, from there on */
 	uint32_t srq_at, srqs_left;
@@ -289,7 +301,10 @@ struct ses_mem {
 	bool can_ask;	      /* the kernel answers questions about it (Linux 6.11) */
 	uint32_t keeper_id;   /* keeper/keeper.h */
 	_Atomic bool gone;    /* any thread: a mapping failed (SIGBUS); it is to be closed */
-	bool viewed;	      /* process is ffmem's number for it (view.c) */
+	/* any thread: for how long those that touched it were kept waiting, at most, ns */
+	_Atomic uint64_t gone_ns;
+	bool stalls; /* its rings' files have kept the router waiting (stall.c) */
+	bool viewed; /* process is ffmem's number for it (view.c) */
 	uint32_t process;
 	struct heat_ring *hot; /* [lock] heat.h: WATCH_HEAT was asked for; else NULL */
 	int status_fd;	       /* its /proc/PID/status, which the keeper has opened, or -1 */

@@ -56,6 +56,7 @@
 	X(throttled_ns, "time that QPs waited for a rate limit, ns")                               \
 	X(cpu_ns, "CPU time that the router spent on it, ns")                                      \
 	X(held_ns, "time that its requests waited, since it had reached max_cpu, ns")              \
+	X(stalled_ns, "time that its files kept threads of the router waiting, ns")                \
 	X(ud_drops, "datagrams and UC messages dropped")                                           \
 	X(cq_overruns, "completion queues that overran")                                           \
 	X(bells, "wake-ups of the router by a doorbell")                                           \

@@ -107,6 +107,7 @@ void raw_open(struct raw *r)
 	r->bell_fd = fds[1];
 	if (a.resp.has_uffd)
 		r->uffd_dev = fds[2];
+	raw_at(r, 0, 0); /* the next call ends that it can be mapped */
 }
 
 void raw_close(struct raw *r)
@@ -338,6 +339,8 @@ void raw_qp_make(struct raw *r, struct raw_qp *q, enum ibv_qp_type type, size_t 
 	q->pd = pd.pd;
 	RAW_CALL(r, CREATE_CQ, (&(struct ff_create_cq_req){ .cqe = 256 }), &q->c);
 	q->cq = q->c.cq;
+	q->cq_hdr = raw_at(r, q->c.ring.seg, q->c.ring.off);
+	q->cqe = raw_at(r, q->c.ring.seg, q->c.ring.ring_off);
 	RAW_CALL(r, CREATE_QP,
 		 (&(struct ff_create_qp_req){ .pd = q->pd,
 					      .send_cq = q->cq,
@@ -350,8 +353,6 @@ void raw_qp_make(struct raw *r, struct raw_qp *q, enum ibv_qp_type type, size_t 
 	q->hdr = raw_at(r, q->q.sq.seg, q->q.sq.off);
 	q->sq = raw_at(r, q->q.sq.seg, q->q.sq.ring_off);
 	q->rq = raw_at(r, q->q.rq.seg, q->q.rq.ring_off);
-	q->cq_hdr = raw_at(r, q->c.ring.seg, q->c.ring.off);
-	q->cqe = raw_at(r, q->c.ring.seg, q->c.ring.ring_off);
 	q->len = len;
 	q->buf = (uint8_t *)vt_map(len + 2 * RAW_CANARY) + RAW_CANARY;
 	memset(q->buf - RAW_CANARY, 0xca, RAW_CANARY);

@@ -15,6 +15,7 @@
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
 #include "ffr/ctl/container.h"
+#include "ffr/mem/stall.h"
 
 static struct ctl_rig *const g = &call_rig;
 
@@ -93,6 +94,166 @@ static void versions_are_negotiated(void **state)
 	req.version_max = FF_PROTO_VERSION - 1;
 	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, NULL, NULL), -EPROTONOSUPPORT);
 	assert_int_equal(rig_hello(g, sock), 0); /* it may try again */
+	close(sock);
+}
+
+/* ---- segments ------------------------------------------------------------------------------------ */
+
+/* A segment, mapped as by the client; MAP_FAILED: it cannot be any more. */
+static void *get_seg(int sock, uint32_t seg)
+{
+	struct ff_get_seg_req req = { .seg = seg };
+	struct ff_get_seg_resp resp;
+	unsigned n;
+	void *map;
+	int fd;
+
+	assert_int_equal(rig_call(g, sock, FF_MSG_GET_SEG, &req, sizeof(req), NULL, 0, 0, &resp,
+				  sizeof(resp), &fd, &n),
+			 0);
+	map = mmap(NULL, FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return map;
+}
+
+static int resize(int sock, uint32_t cq, uint32_t cqe)
+{
+	struct ff_resize_cq_req req = { .cq = cq, .cqe = cqe };
+	struct ff_resize_cq_resp resp;
+
+	return RIG_CALL(g, sock, RESIZE_CQ, &req, &resp);
+}
+
+static int seg_mapped(int sock, uint32_t seg, uint32_t flags)
+{
+	struct ff_get_seg_req req = { .seg = seg, .flags = flags };
+	struct ff_get_seg_resp resp;
+
+	return RIG_CALL(g, sock, GET_SEG, &req, &resp);
+}
+
+/* Segments can be mapped until a call names something in them. */
+static void what_is_named_is_sealed(void **state)
+{
+	struct ff_create_cq_resp cq;
+	int sock = call_client(g, 0);
+	struct session *s = LIST_FIRST(&g->c[0]->sessions);
+	uint32_t pd, other, qp;
+	void *map = get_seg(sock, 0);
+
+	(void)state;
+	assert_ptr_not_equal(map, MAP_FAILED);
+	assert_false(s->mem.segs[0].sealed);
+	assert_true(s->bells.are_mute);
+	pd = call_pd(g, sock);
+	assert_true(s->mem.segs[0].sealed);
+	assert_false(s->bells.are_mute);
+	if (!(fcntl(s->mem.segs[0].fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE))
+		skip(); /* before Linux 5.1 */
+	assert_ptr_equal(get_seg(sock, 0), MAP_FAILED);
+
+	/* a CQ in a segment of its own, by a QP */
+	assert_int_equal(call_create_cq(g, sock, 60000, 0, &cq), 0);
+	assert_int_equal(cq.ring.seg, 1);
+	assert_false(s->mem.segs[1].sealed);
+	assert_ptr_not_equal(get_seg(sock, 1), MAP_FAILED);
+	qp = call_qp(g, sock, pd, cq.cq);
+	assert_true(s->mem.segs[1].sealed);
+	assert_ptr_equal(get_seg(sock, 1), MAP_FAILED);
+	assert_int_equal(call_one(g, sock, FF_MSG_DESTROY_QP, qp), 0);
+
+	/* by its end */
+	assert_int_equal(call_create_cq(g, sock, 60000, 0, &cq), 0);
+	assert_int_equal(cq.ring.seg, 2);
+	assert_false(s->mem.segs[2].sealed);
+	assert_int_equal(call_one(g, sock, FF_MSG_DESTROY_CQ, cq.cq), 0);
+	assert_true(s->mem.segs[2].sealed);
+
+	/* a ring that is used at once is only where the client says that it is */
+	other = call_cq(g, sock);
+	assert_int_equal(resize(sock, other, 120000), -EAGAIN);
+	assert_int_equal(resize(sock, other, 120000), -EAGAIN);
+	assert_int_equal(s->mem.num_segs, 4);
+	assert_int_equal(seg_mapped(sock, 3, 2), -EINVAL);
+	assert_int_equal(seg_mapped(sock, 4, FF_SEG_MAPPED), -EINVAL);
+	assert_int_equal(seg_mapped(sock, 3, FF_SEG_MAPPED), 0);
+	assert_int_equal(resize(sock, other, 120000), 0);
+	assert_int_equal(s->mem.num_segs, 4);
+	munmap(map, FF_PAGE);
+	close(sock);
+}
+
+/* A client that seals a segment itself is closed. */
+static void what_cannot_be_sealed_ends_the_session(void **state)
+{
+	int sock = call_client(g, 0), other = call_client(g, 0);
+	struct session *s = LIST_FIRST(&g->c[0]->sessions);
+	struct ff_alloc_pd_req req = { 0 };
+
+	(void)state;
+	assert_int_equal(fcntl(s->mem.segs[0].fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+	/* which of the two it is of */
+	rig_ask(sock, FF_MSG_ALLOC_PD, &req, sizeof(req), NULL, 0, 0);
+	rig_ask(other, FF_MSG_ALLOC_PD, &req, sizeof(req), NULL, 0, 0);
+	rig_pump(g);
+	assert_ptr_equal(LIST_NEXT(LIST_FIRST(&g->c[0]->sessions), entry), NULL);
+	close(sock);
+	close(other);
+}
+
+/* Rings that kept the router waiting: that session ends, others stay, and new ones are refused for a while. */
+static void rings_that_stall(void **state)
+{
+	int bad = call_client(g, 0), good, sock;
+	struct session *s = LIST_FIRST(&g->c[0]->sessions);
+	struct ff_alloc_pd_req req = { 0 };
+
+	(void)state;
+	good = call_client(g, 0);
+	call_pd(g, bad);
+	s->mem.stalls = true;
+	call_pd(g, bad); /* not for long */
+	stall_charge(g->c[0], STALL_RINGS, 400000000);
+	rig_ask(bad, FF_MSG_ALLOC_PD, &req, sizeof(req), NULL, 0, 0);
+	assert_true(rig_is_closed(g, bad));
+	call_pd(g, good);
+	sock = rig_connect(g, 0);
+	assert_int_equal(rig_hello(g, sock), -EBUSY);
+	close(sock);
+	sock = call_client(g, 1); /* another container's */
+	close(sock);
+	g->c[0]->stall = (struct cont_stall){ 0 };
+	sock = call_client(g, 0);
+	close(sock);
+	close(good);
+	close(bad);
+}
+
+/* Memory that kept the router waiting is not mapped any more, but copied. */
+static void memory_that_stalls(void **state)
+{
+	struct ff_reg_mr_req req = { .addr = 1ull << 40, .length = FF_PAGE };
+	struct ff_mr_run run = { .va = 1ull << 40, .len = FF_PAGE, .kind = FF_RUN_SHADOW };
+	struct ff_reg_mr_resp mr;
+	int sock = call_client(g, 0), file;
+	uint64_t off;
+
+	(void)state;
+	req.pd = call_pd(g, sock);
+	file = call_watch_pages(g, sock);
+	assert_int_equal(call_place_pages(g, sock, FF_PAGE, &run.off), 0);
+	assert_int_equal(fallocate(file, 0, (off_t)run.off, FF_PAGE), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rig_call(g, sock, FF_MSG_REG_MR, &req, sizeof(req), &run,
+					  sizeof(run), 1, &mr, sizeof(mr), NULL, NULL),
+				 0);
+		assert_int_equal(mr.zero_copy, i ? 0 : FF_PAGE);
+		stall_charge(g->c[0], STALL_FILES, 400000000);
+		assert_int_equal(call_place_pages(g, sock, FF_PAGE, &off), -ENOSPC);
+	}
+	g->c[0]->stall = (struct cont_stall){ 0 };
+	assert_int_equal(call_place_pages(g, sock, FF_PAGE, &off), 0);
+	close(file);
 	close(sock);
 }
 
@@ -346,7 +507,9 @@ int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
 	return UNIT_RUN(CALL_TEST(hello_gives_a_session), CALL_TEST(userfaultfd_can_be_kept_back),
-			CALL_TEST(versions_are_negotiated),
+			CALL_TEST(versions_are_negotiated), CALL_TEST(what_is_named_is_sealed),
+			CALL_TEST(what_cannot_be_sealed_ends_the_session),
+			CALL_TEST(rings_that_stall), CALL_TEST(memory_that_stalls),
 			CALL_TEST(malformed_messages_close_the_session),
 			CALL_TEST(descriptors_close_the_session_and_are_closed),
 			CALL_TEST(who_does_not_read_is_closed),

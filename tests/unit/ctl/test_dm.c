@@ -107,13 +107,13 @@ static void device_memory(void **state)
 	close(other);
 
 	/* an MR's addresses begin with 0 and reach the client's own bytes */
+	map = map_seg(s, a.seg, &size);
 	assert_int_equal(reg_dm(s, pd, a.dm, 8, 4992, ACCESS, &mr), 0);
 	m = key_lookup(&g->c[0]->keys, mr.rkey);
 	assert_int_equal(m->iova, 0);
 	assert_int_equal(m->length, 4992);
 	assert_int_equal(m->num_runs, 1);
 	assert_int_equal(m->zero_copy, 4992);
-	map = map_seg(s, a.seg, &size);
 	assert_int_equal(size, MAX_DM);
 	word = (uint64_t *)(map + a.off + 8);
 	*word = 0x1234;

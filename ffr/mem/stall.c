@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * stall.c - how long a container's files have kept the control thread waiting, and what the router does about it.
+ *
+ * Theory of operation
+ * -------------------
+ * The router maps files that clients can change: shadow pages and shared memory of programs. A client that maps such
+ * a file some 100,000 times and punches holes into it has the kernel go through all these mappings each time, with
+ * locks of the file held. mmap(), munmap() and madvise() of the same file wait for these locks, up to 0.25 s each.
+ * Nothing can cut such a wait short, and nothing tells beforehand that there will be one. So each wait is measured,
+ * and the container is charged with it. A debt falls by one STALL_SHARE-th of the time that passes. While it is above
+ * STALL_FREE_NS, the router does without the container's files:
+ *
+ *	STALL_FILES	new registrations are copied (pvm.c), where the container's own threads wait; mappings that are
+ *			not needed any more are unmapped one by one, with long pauses (unmap.c)
+ *	STALL_RINGS	new sessions are refused (ctl/hello.c): an honest library never has the router wait for rings
+ *
+ * So a container keeps the control thread waiting for no more than one STALL_SHARE-th of the time. An honest program
+ * whose memory the host has swapped out is copied for a while, and keeps its sessions.
+ *
+ * A wait is time asleep, or CPU time: the kernel spins on some locks while their holders run. A thread that is only
+ * short of a CPU does neither. WAIT_MIN_NS leaves out what the work itself takes.
+ *
+ * Tests: unit/mem/test_stall.c, hostile/holes.sh
+ */
+#include <sys/resource.h>
+#include <uv.h>
+
+#include "ffr/mem/stall.h"
+
+#define WAIT_MIN_NS   10000000ull
+#define STALL_FREE_NS 100000000ull
+#define STALL_SHARE   100u
+#define GONE_NS	      50000000ull /* at least, for a session whose memory was gone */
+
+static long sleeps(void)
+{
+	struct rusage ru;
+
+	return getrusage(RUSAGE_THREAD, &ru) ? 0 : ru.ru_nvcsw;
+}
+
+void stall_wait_begin(struct stall_wait *w)
+{
+	*w = (struct stall_wait){ uv_hrtime(), cpu_of_thread(), sleeps() };
+}
+
+uint64_t stall_waited(const struct stall_wait *w)
+{
+	uint64_t ns = uv_hrtime() - w->from;
+
+	if (ns >= WAIT_MIN_NS && sleeps() == w->sleeps)
+		ns = cpu_of_thread() - w->cpu;
+	return ns < WAIT_MIN_NS ? 0 : ns;
+}
+
+/* What is left of a debt. */
+static uint64_t debt(const struct cont_stall *st, enum stall_by by, uint64_t now)
+{
+	uint64_t paid = now > st->at[by] ? (now - st->at[by]) / STALL_SHARE : 0;
+
+	return paid < st->debt[by] ? st->debt[by] - paid : 0;
+}
+
+uint64_t stall_left(const struct container *c, enum stall_by by, uint64_t now)
+{
+	uint64_t left = c->stall.debt[by] ? debt(&c->stall, by, now) : 0;
+
+	return left > STALL_FREE_NS ? (left - STALL_FREE_NS) * STALL_SHARE : 0;
+}
+
+static void owe(struct container *c, enum stall_by by, uint64_t ns)
+{
+	uint64_t now = uv_hrtime();
+
+	c->stall.debt[by] = debt(&c->stall, by, now) + ns;
+	c->stall.at[by] = now;
+	if (c->stall.debt[by] <= STALL_FREE_NS)
+		return;
+	log_client(&c->log, LOG_LEVEL_WARN,
+		   "container %s: its %s keep the router waiting: %s for %llu s", c->name,
+		   by == STALL_RINGS ? "rings" : "memory or files",
+		   by == STALL_RINGS ? "no new sessions" : "what it registers is copied",
+		   (unsigned long long)(stall_left(c, by, now) / 1000000000u + 1));
+}
+
+void stall_charge(struct container *c, enum stall_by by, uint64_t ns)
+{
+	if (!ns)
+		return;
+	c->stats.stalled_ns += ns; /* nobody else writes there: no lock */
+	owe(c, by, ns);
+}
+
+void stall_wait_end(struct container *c, enum stall_by by, const struct stall_wait *w)
+{
+	stall_charge(c, by, stall_waited(w));
+}
+
+void stall_memory_gone(struct container *c, uint64_t ns)
+{
+	c->stats.stalled_ns += ns;
+	owe(c, STALL_FILES, ns > GONE_NS ? ns : GONE_NS);
+}
+
+bool stall_maps_no_file(const struct container *c)
+{
+	return c->stall.unmaps ||
+	       (c->stall.debt[STALL_FILES] && stall_left(c, STALL_FILES, uv_hrtime()));
+}
