@@ -86,7 +86,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 		  struct ff_resize_cq_resp *resp)
 {
 	struct fast *f = c->s->fast;
-	struct cq *cq = cq_get(c->s, req->cq);
+	struct cq *cq = cq_named(c->s, req->cq);
 	struct ff_ring_at at, old;
 	struct cq_move move = { 0 };
 	uint8_t *map;
@@ -111,7 +111,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 		ctl_ring_free(c->s, &at, cq_block(at.depth));
 		return err;
 	}
-	ctl_ring_end(c->s, &old, cq_block(old.depth));
+	ctl_ring_free(c->s, &old, cq_block(old.depth));
 	cq->at = at;
 	resp->cqe = at.depth;
 	resp->ring = at;
@@ -121,7 +121,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 		  struct ff_modify_cq_resp *resp)
 {
-	struct cq *cq = cq_get(c->s, req->cq);
+	struct cq *cq = cq_named(c->s, req->cq);
 
 	(void)resp;
 	if (!cq || req->count > c->ctl->dev.max_cq_count || req->period > c->ctl->dev.max_cq_period)
@@ -135,7 +135,7 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 int ctl_repeat_event(struct ctl_call *c, const struct ff_repeat_event_req *req,
 		     struct ff_repeat_event_resp *resp)
 {
-	struct cq *cq = cq_get(c->s, req->cq);
+	struct cq *cq = cq_named(c->s, req->cq);
 	int err;
 
 	(void)resp;
@@ -147,7 +147,7 @@ int ctl_repeat_event(struct ctl_call *c, const struct ff_repeat_event_req *req,
 	return err;
 }
 
-CTL_DESTROY(destroy_cq, cq_get, cq)
+CTL_DESTROY(destroy_cq, cq_named, cq)
 
 static void cq_forget(struct fast *f, struct obj *o)
 {
@@ -162,7 +162,7 @@ static void cq_free(struct obj *o)
 {
 	struct cq *cq = obj_of(o, cq);
 
-	ctl_ring_end(o->ses, &cq->at, cq_block(cq->at.depth));
+	ctl_ring_free(o->ses, &cq->at, cq_block(cq->at.depth));
 	free(cq);
 }
 
@@ -194,7 +194,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	const struct ff_query_device_resp *dev = &c->ctl->dev;
 	struct pd *pd = pd_get(c->s, req->pd);
 	struct xrcd_ref *xref = xrcd_get(c->s, req->xrcd);
-	struct cq *cq = cq_get(c->s, req->cq);
+	struct cq *cq = cq_named(c->s, req->cq);
 	struct srq *srq;
 	uint8_t *map;
 	int err;
@@ -212,10 +212,8 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	srq->max_sge = req->max_sge ? req->max_sge : 1;
 	srq->depth = srq->max_wr = srq->at.depth = pow2_ceil(req->max_wr);
 	srq->stride = srq->at.stride = ff_rqe_stride(srq->max_sge);
-	err = cq ? seg_seal(c->s, cq->at.seg) : 0;
-	if (!err)
-		err = (xref ? ctl_ring_alloc_sealed : ctl_ring_alloc)(c, srq_block(&srq->at),
-								      &srq->at, &map);
+	err = (xref ? ctl_ring_alloc_sealed : ctl_ring_alloc)(c, srq_block(&srq->at), &srq->at,
+							      &map);
 	if (err)
 		goto err_free;
 	srq->at.ring_off = srq->at.off + (uint32_t)sizeof(struct ff_srq_hdr);
@@ -250,7 +248,7 @@ err_free:
 int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
 		   struct ff_modify_srq_resp *resp)
 {
-	struct srq *srq = srq_get(c->s, req->srq);
+	struct srq *srq = srq_named(c->s, req->srq);
 
 	(void)resp;
 	if (!srq || req->mask & ~(uint32_t)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
@@ -270,7 +268,7 @@ int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
 int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 		  struct ff_query_srq_resp *resp)
 {
-	struct srq *srq = srq_get(c->s, req->srq);
+	struct srq *srq = srq_named(c->s, req->srq);
 
 	if (!srq)
 		return -EINVAL;
@@ -282,7 +280,7 @@ int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 	return 0;
 }
 
-CTL_DESTROY(destroy_srq, srq_get, srq)
+CTL_DESTROY(destroy_srq, srq_named, srq)
 
 static void srq_forget(struct fast *f, struct obj *o)
 {
@@ -303,7 +301,7 @@ static void srq_free(struct obj *o)
 
 	if (be->ops->srq_break)
 		be->ops->srq_break(be, srq);
-	ctl_ring_end(o->ses, &srq->at, srq_block(&srq->at));
+	ctl_ring_free(o->ses, &srq->at, srq_block(&srq->at));
 	free(srq);
 }
 

@@ -79,8 +79,6 @@ static void dm_free(struct obj *o)
 	struct session *s = o->ses;
 	uint64_t bytes = page_up(dm->length);
 
-	if (!s->closing)
-		(void)seg_seal(s, dm->seg);
 	ring_free(s, dm->seg, dm->off, (uint32_t)bytes);
 	s->cont->dm_bytes -= bytes;
 	quota_return(s->cont, QUOTA_PINNED, bytes);
@@ -89,7 +87,7 @@ static void dm_free(struct obj *o)
 
 const struct obj_ops dm_obj_ops = { .free = dm_free };
 
-CTL_DESTROY(free_dm, dm_get, dm)
+CTL_DESTROY(free_dm, dm_named, dm)
 
 /* As the kernel's ib_check_mr_access(), with the bits that this kind of MR knows. */
 static int access_check(uint32_t access, uint32_t known)
@@ -134,16 +132,13 @@ int ctl_reg_dm_mr(struct ctl_call *c, const struct ff_reg_dm_mr_req *req,
 		  struct ff_reg_dm_mr_resp *resp)
 {
 	struct pd *pd = pd_get(c->s, req->pd);
-	struct dm *dm = dm_get(c->s, req->dm);
+	struct dm *dm = dm_named(c->s, req->dm);
 	struct mr *mr;
 	int err;
 
 	if (!pd || !dm || access_check(req->access, ACCESS_DM) || req->offset > dm->length ||
 	    req->length > dm->length - req->offset)
 		return -EINVAL;
-	err = seg_seal(c->s, dm->seg);
-	if (err)
-		return err;
 	mr = mr_new(c, pd, MR_DM, req->access & ACCESS_DMABUF);
 	if (!mr)
 		return -ENOMEM;

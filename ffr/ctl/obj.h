@@ -75,9 +75,40 @@ int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uin
  * segment with room, but it is not sealed. The client tells that it has it mapped (GET_SEG), and makes the call again.
  */
 int ctl_ring_alloc_sealed(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
-/* The ring of an object that a call named, or of none that the client knows. */
-void ctl_ring_end(struct session *s, const struct ff_ring_at *at, uint64_t size);
 void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size);
+
+/*
+ * The object of that handle, in a segment that is sealed from now on, since the client knows the handle and so has the
+ * segment mapped (seg.c). Every call that has the router touch a ring finds its object so. NULL: there is none, or
+ * the client has seen to it that the segment cannot be sealed.
+ */
+static inline struct cq *cq_named(struct session *s, uint32_t handle)
+{
+	struct cq *cq = cq_get(s, handle);
+
+	return cq && !seg_seal(s, cq->at.seg) ? cq : NULL;
+}
+
+static inline struct srq *srq_named(struct session *s, uint32_t handle)
+{
+	struct srq *srq = srq_get(s, handle);
+
+	return srq && !seg_seal(s, srq->at.seg) ? srq : NULL;
+}
+
+static inline struct qp *qp_named(struct session *s, uint32_t handle)
+{
+	struct qp *qp = qp_get(s, handle);
+
+	return qp && !seg_seal(s, qp->sq_at.seg) ? qp : NULL;
+}
+
+static inline struct dm *dm_named(struct session *s, uint32_t handle)
+{
+	struct dm *dm = dm_get(s, handle);
+
+	return dm && !seg_seal(s, dm->seg) ? dm : NULL;
+}
 
 /* xrc.c: CREATE_QP of an XRC_RECV QP; the end of a session's handle of one, as struct obj_ops has it. */
 int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,

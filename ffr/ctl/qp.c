@@ -144,17 +144,10 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		return -ENOMEM;
 	err = -EINVAL;
 	qp->pd = pd_get(s, req->pd);
-	qp->scq = cq_get(s, req->send_cq);
-	qp->rcq = cq_get(s, req->recv_cq);
-	qp->srq = srq_get(s, req->srq);
+	qp->scq = cq_named(s, req->send_cq);
+	qp->rcq = cq_named(s, req->recv_cq);
+	qp->srq = srq_named(s, req->srq);
 	if (!qp->pd || !qp->scq || (!qp->rcq && !no_recv) || (req->srq && !qp->srq))
-		goto err_free;
-	err = seg_seal(s, qp->scq->at.seg);
-	if (!err && qp->rcq)
-		err = seg_seal(s, qp->rcq->at.seg);
-	if (!err && qp->srq)
-		err = seg_seal(s, qp->srq->at.seg);
-	if (err)
 		goto err_free;
 	qp->type = (uint8_t)req->qp_type;
 	qp->user = req->user;
@@ -368,7 +361,7 @@ static void qp_free(struct obj *o)
 
 	if (qp->hdr) { /* of an XRC_RECV QP there are none here */
 		quota_return(o->ses->cont, QUOTA_MEMORY, wire_bytes(qp));
-		ctl_ring_end(o->ses, &qp->sq_at, qp_size(qp));
+		ctl_ring_free(o->ses, &qp->sq_at, qp_size(qp));
 	}
 	if (o->ses->fast->be->ops->qp_break)
 		o->ses->fast->be->ops->qp_break(o->ses->fast->be, qp);

@@ -90,15 +90,6 @@ int ctl_ring_alloc_sealed(struct ctl_call *c, uint64_t size, struct ff_ring_at *
 	return -EAGAIN;
 }
 
-void ctl_ring_end(struct session *s, const struct ff_ring_at *at, uint64_t size)
-{
-	if (!s->closing)
-		(void)seg_seal(
-			s,
-			at->seg); /* a client that has seen to it that this fails is closed later */
-	ctl_ring_free(s, at, size);
-}
-
 void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size)
 {
 	ring_free(s, at->seg, at->off, (uint32_t)size);
@@ -128,6 +119,7 @@ int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_
 
 	if (!g || req->flags & ~FF_SEG_MAPPED)
 		return -EINVAL;
+	g->sent |= !(req->flags & FF_SEG_MAPPED);
 	resp->size = g->size;
 	if (req->flags & FF_SEG_MAPPED)
 		return seg_seal(c->s, req->seg);

@@ -367,6 +367,19 @@ static uint32_t give_back(const struct seg *seg, uint32_t first, uint32_t num)
 	return n;
 }
 
+/*
+ * The page is touched with the fast lock held soon, and the client may be punching a hole there. Wait for that here,
+ * where it is measured and nobody else waits as well.
+ */
+static void touch(struct session *s, const struct seg *seg, uint32_t page)
+{
+	struct stall_wait w;
+
+	stall_wait_begin(&w);
+	*(volatile uint8_t *)(seg->map + (size_t)page * FF_PAGE) = 0;
+	waited(s, &w);
+}
+
 /* `num` pages of that segment, zeroed and charged. 0, -ENOSPC: there are not so many in a row, or -errno. */
 static int pages_take(struct session *s, struct seg *seg, uint32_t num, uint32_t *off)
 {
@@ -383,6 +396,8 @@ static int pages_take(struct session *s, struct seg *seg, uint32_t num, uint32_t
 	zero(s, seg, first, num);
 	if (kept)
 		keep(p, first, num, false);
+	if (seg->sent && !seg->sealed)
+		touch(s, seg, first);
 	pages_set(p, first, num, true);
 	*off = first * FF_PAGE;
 	return 0;

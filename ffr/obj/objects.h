@@ -244,6 +244,7 @@ struct seg {
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
 	bool sealed; /* [ctl] seg_seal() */
+	bool sent;   /* [ctl] the client has its descriptor */
 	int watch;   /* [ctl] sigbus.c's number */
 	void *alloc; /* [ctl] page allocator */
 };

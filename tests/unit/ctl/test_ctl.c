@@ -135,7 +135,7 @@ static int seg_mapped(int sock, uint32_t seg, uint32_t flags)
 /* Segments can be mapped until a call names something in them. */
 static void what_is_named_is_sealed(void **state)
 {
-	struct ff_create_cq_resp cq;
+	struct ff_create_cq_resp cq, beside;
 	int sock = call_client(g, 0);
 	struct session *s = LIST_FIRST(&g->c[0]->sessions);
 	uint32_t pd, other, qp;
@@ -162,9 +162,14 @@ static void what_is_named_is_sealed(void **state)
 	assert_ptr_equal(get_seg(sock, 1), MAP_FAILED);
 	assert_int_equal(call_one(g, sock, FF_MSG_DESTROY_QP, qp), 0);
 
-	/* by its end */
+	/* by its end, which is not told of another object in the same segment */
 	assert_int_equal(call_create_cq(g, sock, 60000, 0, &cq), 0);
 	assert_int_equal(cq.ring.seg, 2);
+	assert_false(s->mem.segs[2].sent);
+	assert_ptr_not_equal(get_seg(sock, 2), MAP_FAILED);
+	assert_true(s->mem.segs[2].sent);
+	assert_int_equal(call_create_cq(g, sock, 30000, 0, &beside), 0);
+	assert_int_equal(beside.ring.seg, 2);
 	assert_false(s->mem.segs[2].sealed);
 	assert_int_equal(call_one(g, sock, FF_MSG_DESTROY_CQ, cq.cq), 0);
 	assert_true(s->mem.segs[2].sealed);
