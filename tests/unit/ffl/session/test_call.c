@@ -295,6 +295,8 @@ static void test_segment(void **state)
 	r.fault = FAULT_STATUS;
 	assert_null(ffl_seg_at(ctx, 10, 0));
 	assert_int_equal(errno, EMFILE);
+	/* that there is no such segment is what the end of all of them looks like, and nothing else is */
+	assert_int_equal(ffl_segs_confirm(ctx), -EMFILE);
 	r.fault = FAULT_NONE;
 	assert_non_null(ffl_seg_at(ctx, 10, 0));
 }
