@@ -31,7 +31,6 @@
 #define WAIT_MIN_NS   10000000ull
 #define STALL_FREE_NS 100000000ull
 #define STALL_SHARE   100u
-#define GONE_NS	      50000000ull /* at least, for a session whose memory was gone */
 
 static long sleeps(void)
 {
@@ -99,8 +98,7 @@ void stall_wait_end(struct container *c, enum stall_by by, const struct stall_wa
 
 void stall_memory_gone(struct container *c, uint64_t ns)
 {
-	c->stats.stalled_ns += ns;
-	owe(c, STALL_FILES, ns > GONE_NS ? ns : GONE_NS);
+	stall_charge(c, STALL_FILES, ns < WAIT_MIN_NS ? 0 : ns);
 }
 
 bool stall_maps_no_file(const struct container *c)
