@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * fork.c - replaced pages in the children of the program. Called by mr.c once, by libc
- * afterwards.
+ * afterwards, and by libc.c, where a child is made without handlers.
  *
  * Shadow pages are shared mappings, and a child must not write to its parent's memory. So they
  * are mapped with MADV_DONTFORK, and a handler in the child puts memory of its own there, with a
@@ -16,12 +16,13 @@
  *
  * The region lock is held across fork, so no window is open and no pool half changed. vfork(),
  * posix_spawn() and system() run no handlers and need none: the child shares the parent's memory
- * or execs. A child made by a bare clone() has nothing mapped at replaced pages, as with pinned
- * memory and MADV_DONTFORK.
+ * or execs. _Fork() and libc's clone() run none, either; libc.c does here what handlers would do.
+ * A child made by the bare system call has nothing mapped at replaced pages, as with pinned memory and
+ * MADV_DONTFORK.
  *
  * Where pages were replaced that have other bytes of the program on them (kind.c), the child may
  * need them before its handler runs: libc looks at open files and at the heap's locks there, and
- * others have handlers, too. So from the parent's first handler to the last one SIGSEGV has a
+ * others have handlers, too. A stack may lie in memory that was registered before. So from the parent's first handler to the last one SIGSEGV has a
  * handler that, in the child, fills the holes, and goes on; whatever else comes is for the
  * program's own. It runs on a stack of its own, and does nothing in the parent.
  *
@@ -155,17 +156,38 @@ static void trap_clear(void)
 	trap.set = trap.on_stack = false;
 }
 
-static void fork_prepare(void)
+static bool has_byte(const struct ffl_part *r, const char *p)
 {
-	bool others = false;
+	return (uintptr_t)p >= r->va && (uintptr_t)p - r->va < r->len;
+}
 
-	ffl_regions_lock();
+/* [region lock] A child is about to be made that begins with that stack. */
+static void prepare(const char *stack)
+{
+	const char *frame = __builtin_frame_address(0);
+	bool early = false;
+
 	num_parts = ffl_regions_look(&parts);
 	for (unsigned i = 0; i < num_parts; i++)
-		others |= ffl_regions_file(parts[i].file)->has_others;
+		early |= ffl_regions_file(parts[i].file)->has_others ||
+			 has_byte(&parts[i], frame) || has_byte(&parts[i], stack - 1);
 	atomic_store(progress, 0);
-	if (others)
+	if (early)
 		trap_set();
+}
+
+static void fork_prepare(void)
+{
+	ffl_regions_lock();
+	prepare(__builtin_frame_address(0));
+}
+
+bool ffl_fork_begin(const char *stack)
+{
+	if (!ffl_regions_any() || !ffl_regions_lock_soon())
+		return false;
+	prepare(stack ? stack : __builtin_frame_address(0));
+	return true;
 }
 
 static void wait_for_child(void)
@@ -181,12 +203,18 @@ static void wait_for_child(void)
 	}
 }
 
-static void fork_parent(void)
+void ffl_fork_parent(pid_t pid)
 {
-	if (num_parts)
+	if (num_parts && pid > 0)
 		wait_for_child();
 	trap_clear();
 	ffl_regions_unlock();
+}
+
+/* libc does not tell whether there is a child; if not, the wait is in vain. */
+static void fork_parent(void)
+{
+	ffl_fork_parent(1);
 }
 
 /* ---- in the child: async-signal-safe ----------------------------------------------------- */
@@ -258,7 +286,7 @@ static void fill_holes(void)
 				mm_unmap((void *)parts[i].va, parts[i].len);
 }
 
-static void fork_child(void)
+void ffl_fork_child(bool shares_fds)
 {
 	fill_holes();
 	trap.filled = false;
@@ -268,8 +296,13 @@ static void fork_child(void)
 	       MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	ffl_malloc_forget(NULL);
 	ffl_heat_forget();
-	ffl_regions_forget();
+	ffl_regions_forget(!shares_fds);
 	ffl_regions_unlock();
+}
+
+static void fork_child(void)
+{
+	ffl_fork_child(false);
 }
 
 int ffl_fork_init(void)

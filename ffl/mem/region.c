@@ -48,6 +48,7 @@
 #include <unistd.h>
 
 #include "ffl/session/mm.h"
+#include "ffl/session/symver.h"
 #include "ffl/mem/attr.h"
 #include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
@@ -56,6 +57,8 @@
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
 #define PLACE_TRIES	   1000u
 #define PASS_YIELDS	   1000u
+#define LOCK_NS		   2000000000u
+#define SHOWN_MAX	   64u
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
@@ -70,6 +73,9 @@
 	(UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_EVENT_REMOVE |       \
 	 UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP)
 
+FFL_LIBC_BASE(pthread_mutex_trylock);
+#pragma weak pthread_mutex_trylock /* in libc itself since glibc 2.34, as _Fork() */
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t lock_signals;	 /* mask of the thread that has the lock, as it was */
 static _Atomic uint32_t waiting; /* threads that wait for it */
@@ -79,6 +85,14 @@ static struct ffl_file *files;
 static uint32_t num_files, max_files;
 static struct ffl_part *parts; /* ffl_regions_look()'s */
 static uint32_t max_parts;
+
+/*
+ * The files once more, for who may not wait for the lock: inode numbers, 0 where there is none. All
+ * are memfds, which have one device number. Those beyond are not known there.
+ */
+static _Atomic uint64_t shown[SHOWN_MAX];
+static _Atomic uint64_t shown_dev;
+static _Atomic pid_t shown_pid; /* of this process; children made by bare calls have a copy */
 
 static bool has_windows; /* else nothing can be replaced */
 static uint32_t num_contexts;
@@ -94,6 +108,29 @@ void ffl_regions_lock(void)
 	pthread_mutex_lock(&lock);
 	atomic_fetch_sub(&waiting, 1);
 	lock_signals = old;
+}
+
+bool ffl_regions_lock_soon(void)
+{
+	uint64_t all = ~(uint64_t)0, old, since = ffl_clock_ns(CLOCK_MONOTONIC);
+
+	if (!pthread_mutex_trylock) {
+		ffl_regions_lock();
+		return true;
+	}
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, KERNEL_SIGSET_SIZE);
+	atomic_fetch_add(&waiting, 1);
+	while (pthread_mutex_trylock(&lock)) {
+		if (ffl_clock_ns(CLOCK_MONOTONIC) - since > LOCK_NS) {
+			atomic_fetch_sub(&waiting, 1);
+			syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
+			return false;
+		}
+		sched_yield();
+	}
+	atomic_fetch_sub(&waiting, 1);
+	lock_signals = old;
+	return true;
 }
 
 void ffl_regions_unlock(void)
@@ -182,6 +219,35 @@ static struct ffl_file *file_of_vma(const struct ff_vma *v)
 	return NULL;
 }
 
+/* [region lock] The files have changed. */
+static void files_show(void)
+{
+	if (num_files) {
+		atomic_store(&shown_dev, makedev(files[0].dev_major, files[0].dev_minor));
+		atomic_store(&shown_pid, getpid());
+	}
+	for (uint32_t i = 0; i < SHOWN_MAX; i++)
+		atomic_store(&shown[i], i < num_files ? files[i].inode : 0);
+}
+
+bool ffl_regions_any(void)
+{
+	return atomic_load_explicit(&shown[0], memory_order_relaxed) &&
+	       atomic_load(&shown_pid) == getpid();
+}
+
+bool ffl_regions_has(const struct ff_vma *v)
+{
+	bool found = false;
+
+	if (!(v->flags & FF_VMA_SHARED) || !v->inode ||
+	    makedev(v->dev_major, v->dev_minor) != atomic_load(&shown_dev))
+		return false;
+	for (uint32_t i = 0; i < SHOWN_MAX && !found; i++)
+		found = atomic_load(&shown[i]) == v->inode;
+	return found;
+}
+
 /* Is its descriptor still what it was? Programs close descriptors that are not theirs. */
 static bool is_open(const struct ffl_file *f)
 {
@@ -237,7 +303,9 @@ static struct ffl_file *file_get(struct ffl_context *ctx)
 		.ctx = ctx,
 		.has_others = ctx->whole_pages,
 	};
-	return &files[num_files++];
+	num_files++;
+	files_show();
+	return &files[num_files - 1];
 }
 
 /* A place in a file for pages at home. */
@@ -748,6 +816,7 @@ static void files_sweep(uint32_t num)
 		for (uint32_t k = 0; k < num; k++)
 			if (parts[k].file == num_files)
 				parts[k].file = i;
+		files_show();
 	}
 }
 
@@ -786,12 +855,13 @@ const struct ffl_file *ffl_regions_file(uint32_t i)
 	return &files[i];
 }
 
-void ffl_regions_forget(void)
+void ffl_regions_forget(bool fds_too)
 {
-	for (uint32_t i = 0; i < num_files; i++)
+	for (uint32_t i = 0; fds_too && i < num_files; i++)
 		if (is_open(&files[i]))
 			close(files[i].fd);
 	num_files = 0;
+	files_show();
 	num_contexts = 0;
 	has_windows = false;
 	atomic_store(&waiting, 0);

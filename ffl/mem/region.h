@@ -25,6 +25,11 @@
  */
 void ffl_regions_lock(void);
 void ffl_regions_unlock(void);
+/*
+ * As ffl_regions_lock(), for who may have interrupted a thread that the lock's holder waits for. False:
+ * not in 2 s, and nothing is locked.
+ */
+bool ffl_regions_lock_soon(void);
 /* Threads that wait for the lock get it before the caller, who is about to take it again. */
 void ffl_regions_pass(void);
 
@@ -122,7 +127,25 @@ char *ffl_regions_map(struct ffl_context *ctx, size_t len);
  */
 unsigned ffl_regions_look(struct ffl_part **first);
 const struct ffl_file *ffl_regions_file(uint32_t i);
-void ffl_regions_forget(void); /* in a child: async-signal-safe, needs no lock */
+/* In a child: async-signal-safe, needs no lock. `fds_too`: the descriptors are not its parent's, too. */
+void ffl_regions_forget(bool fds_too);
+
+/* No lock. Has this process ever had shadow pages? */
+bool ffl_regions_any(void);
+/* No lock. Is this mapping shadow pages? */
+bool ffl_regions_has(const struct ff_vma *v);
+
+/* ---- fork.c: no lock --------------------------------------------------------------------- */
+
+/*
+ * What fork()'s handlers do, around a system call that makes a child with a copy of this process's
+ * memory, on that stack (NULL: this one). False: nothing is to be done, or the lock is not to be had,
+ * and no other of these is to be called.
+ */
+bool ffl_fork_begin(const char *stack);
+/* `pid`: what the call has returned. */
+void ffl_fork_parent(pid_t pid);
+void ffl_fork_child(bool shares_fds);
 
 /* ---- heat.c: pages that are replaced when they are used ---------------------------------- */
 

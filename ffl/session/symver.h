@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * symver.h - binding functions to the version nodes of libibverbs.map. Any file of ffl.
+ * symver.h - binding functions to the version nodes of libibverbs.map, and to libc's. Any file of ffl.
  *
  * A verb of the public ABI needs nothing from here: it is defined under its own name, and the
  * version script gives it its default version. Two kinds of names need more than one version:
@@ -15,8 +15,21 @@
 #ifndef FFL_SESSION_SYMVER_H
 #define FFL_SESSION_SYMVER_H
 
+#include <features.h>
+
 #define FFL_SYMVER(def, name, version) __asm__(".symver " #def ", " #name version)
 #define FFL_PRIVATE(def, name, nn)     FFL_SYMVER(def, name, "@IBVERBS_PRIVATE_" #nn)
+
+/*
+ * A function of libc by its oldest version, which all glibcs have, wherever it is. Nothing with musl.
+ */
+#ifndef __GLIBC__
+#define FFL_LIBC_BASE(name)
+#elif defined(__x86_64__)
+#define FFL_LIBC_BASE(name) FFL_SYMVER(name, name, "@GLIBC_2.2.5")
+#else
+#define FFL_LIBC_BASE(name) FFL_SYMVER(name, name, "@GLIBC_2.17")
+#endif
 
 /* In all private nodes from NN on. The newest is the default, which dlsym finds. */
 #define FFL_PRIVATE_65(def, name) FFL_SYMVER(def, name, "@@IBVERBS_PRIVATE_65")

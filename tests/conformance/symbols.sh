@@ -25,7 +25,14 @@ check() { # LIBRARY NAME
 			sort | uniq -d)" ""
 }
 
+# Those of libc's functions that stand before libc's own (ffl/mem/libc.c).
+without_version() { # LIBRARY
+	readelf -W --dyn-syms "$1" |
+		awk '$7 != "UND" && $5 != "LOCAL" && $4 ~ /FUNC|IFUNC/ && $8 !~ /@/ { print $8 }' | sort | tr '\n' ' '
+}
+
 check "$LIB" libibverbs
+same "libibverbs: functions of libc" "$(without_version "$LIB")" "_Fork clone "
 same "IBVERBS_1.0 is not the default of names that 1.1 has" \
 	"$(readelf -W --dyn-syms "$LIB" | awk '$8 ~ /^ibv_(open_device|reg_mr|create_qp)@@/ { print $8 }' |
 		sort | tr '\n' ' ')" \
@@ -34,4 +41,5 @@ same "verbs_allow_disassociate_destroy is data" \
 	"$(readelf -W --dyn-syms "$LIB" |
 		awk '$8 ~ /^verbs_allow_disassociate_destroy@/ { print $4, $3 }' | sort -u)" "OBJECT 1"
 check "$CM_LIB" librdmacm
+same "librdmacm: functions of libc" "$(without_version "$CM_LIB")" ""
 finish
