@@ -132,7 +132,9 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(71, TELL_NDEVS, tell_ndevs, ff_ndev, 0)                                                  \
 	X(72, WATCH_PAGES, watch_pages, ff_none, FF_WITH_FDS(2) | 1)                               \
 	X(73, PLACE_PAGES, place_pages, ff_none, 1)                                                \
-	X(74, HEAT_DONE, heat_done, ff_none, 0)
+	X(74, HEAT_DONE, heat_done, ff_none, 0)                                                    \
+	X(75, DROP_RUNS, drop_runs, ff_none, 0)                                                    \
+	X(76, SETTLE_PAGES, settle_pages, ff_none, 0)
 #define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
@@ -438,6 +440,35 @@ struct ff_map_mr_req {
 };
 struct ff_map_mr_resp {
 	uint64_t zero_copy; /* as of REG_MR, all in all */
+};
+
+/*
+ * DROP_RUNS: the client is about to put other memory in place of [va, va + len), which is the file with that inode
+ * number from `off` on: of shadow pages, this session's or another's. When all MRs have been gone through, none of the
+ * session has a run there any more, and what is at these addresses is reached by copies. -EBUSY: an MR has some of
+ * these bytes of the file at another address, or a NIC has them. A call goes through some of the MRs, and the client
+ * goes on with `next` until that is 0: first with `check`, which changes nothing.
+ */
+struct ff_drop_runs_req {
+	uint64_t va, len, off; /* whole pages */
+	uint64_t inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t from; /* 0, or the last answer's `next` */
+	uint32_t check;
+};
+struct ff_drop_runs_resp {
+	uint32_t next; /* 0: that was all */
+};
+
+/*
+ * SETTLE_PAGES: how often whoever answers faults of the session's shadow pages has found nothing to do. All faults from
+ * before the call have been answered when the number has grown by 2, which it does soon. 0: there are no such pages.
+ */
+struct ff_settle_pages_req {
+	uint32_t reserved;
+};
+struct ff_settle_pages_resp {
+	uint64_t idle;
 };
 
 /* ALLOC_NULL_MR: it has an lkey only. */

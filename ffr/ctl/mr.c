@@ -649,3 +649,65 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 	resp->zero_copy = new.zero_copy;
 	return 0;
 }
+
+/* ---- memory that is to be private again --------------------------------------------------------- */
+
+/* Runners see either the runs as they were or those that stay; both reach the same pages so far. 0 or -errno. */
+static int mr_drop(struct ctl_call *c, struct mr *mr, const struct ff_drop_runs_req *req)
+{
+	struct mr old, new;
+	int err;
+
+	fast_lock(c->ctl->host); /* windows count in mr->o */
+	old = *mr;
+	fast_unlock(c->ctl->host);
+	err = shadow_less(&old, req, &new);
+	if (err)
+		return err;
+	err = change_charge(c->s->cont, &new, &old);
+	if (err) {
+		shadow_unmap(&new);
+		return err;
+	}
+	fast_lock(c->ctl->host);
+	mr->run = new.run;
+	mr->num_runs = new.num_runs;
+	mr->zero_copy = new.zero_copy;
+	fast_unlock(c->ctl->host);
+	change_return(c->s->cont, &old, &new);
+	shadow_unmap(&old);
+	return 0;
+}
+
+/* MRs, and runs of MRs, that one call looks at. */
+#define DROP_STEP 16384u
+
+/*
+ * What the client says of its memory decides only which of its own MRs are copied from and to. A NIC goes on having
+ * what it was given.
+ */
+int ctl_drop_runs(struct ctl_call *c, const struct ff_drop_runs_req *req,
+		  struct ff_drop_runs_resp *resp)
+{
+	const struct obj_table *mrs = &c->s->tab[OBJ_MR];
+	uint32_t i, seen = 0;
+	uint64_t end;
+	int err = 0;
+
+	if (!req->len || (req->va | req->len | req->off) % FF_PAGE ||
+	    __builtin_add_overflow(req->va, req->len, &end) ||
+	    __builtin_add_overflow(req->off, req->len, &end))
+		return -EINVAL;
+	for (i = req->from; !err && i < mrs->size && seen < DROP_STEP; i++) {
+		struct mr *mr = obj_of(mrs->slot[i], mr);
+		enum shadow_part part = mr ? shadow_find(mr, req) : SHADOW_NONE;
+
+		seen += 1 + (mr ? mr->num_runs : 0);
+		if (part == SHADOW_MOVED || (part == SHADOW_THERE && mr->backend))
+			err = -EBUSY;
+		else if (part == SHADOW_THERE && !req->check)
+			err = mr_drop(c, mr, req);
+	}
+	resp->next = i < mrs->size ? i : 0;
+	return err;
+}

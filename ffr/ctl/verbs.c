@@ -169,6 +169,14 @@ int ctl_place_pages(struct ctl_call *c, const struct ff_place_pages_req *req,
 	return err;
 }
 
+int ctl_settle_pages(struct ctl_call *c, const struct ff_settle_pages_req *req,
+		     struct ff_settle_pages_resp *resp)
+{
+	(void)req;
+	resp->idle = pages_idle(c->s);
+	return 0;
+}
+
 /* ---- queries ------------------------------------------------------------------------------- */
 
 int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,

@@ -316,6 +316,32 @@ int pages_place(struct session *s, const struct ff_place_pages_req *req, uint64_
 	return err;
 }
 
+bool pages_are(const struct session *s, uint64_t inode, uint32_t dev_major, uint32_t dev_minor)
+{
+	const struct pages *w = s->mem.pages;
+
+	return w && w->inode == inode && w->dev_major == dev_major && w->dev_minor == dev_minor;
+}
+
+uint64_t pages_off(const struct session *s, const struct region *r, const uint8_t *host)
+{
+	return pages_region_base(s->mem.pages, r) + (uint64_t)(host - r->map);
+}
+
+uint64_t pages_idle(struct session *s)
+{
+	struct pages *w = s->mem.pages;
+	uint64_t idle;
+
+	if (!w)
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	idle = w->idle;
+	pthread_mutex_unlock(&w->lock);
+	eventfd_write(w->wake, 1);
+	return idle;
+}
+
 struct region *pages_get(struct session *s, uint64_t off, uint64_t len, uint8_t **host)
 {
 	struct pages *w = s->mem.pages;

@@ -67,6 +67,7 @@ struct pages {
 	struct region *placing; /* what PLACE_PAGES was last called for, and may not be mapped yet, */
 	uint64_t placing_off;	/* ... from there in the file */
 	uint64_t places;	/* calls of PLACE_PAGES so far */
+	uint64_t idle;		/* turns of the thread in which no fault was left to answer */
 	int uffd, file, wake, mem, maps, pagemap;
 	int heir;	/* when it is closed, orphans.c goes on; -1: this thread does */
 	uint64_t inode; /* of the file */

@@ -389,6 +389,99 @@ int shadow_more(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n, 
 	return 0;
 }
 
+/* ---- memory that the program wants to have private again ------------------------------------ */
+
+/* Is the run of that file? *off: where it begins there. */
+static bool run_of_file(const struct mr *mr, const struct mr_run *r,
+			const struct ff_drop_runs_req *q, uint64_t *off)
+{
+	const struct foreign *g = r->foreign;
+
+	if (r->region) {
+		*off = pages_off(mr->o.ses, r->region, r->host);
+		return pages_are(mr->o.ses, q->inode, q->dev_major, q->dev_minor);
+	}
+	if (!g || g->key.inode != q->inode || g->key.dev_major != q->dev_major ||
+	    g->key.dev_minor != q->dev_minor)
+		return false;
+	*off = g->key.offset + (uint64_t)(r->host - (g->map + g->lead));
+	return true;
+}
+
+static enum shadow_part run_find(const struct mr *mr, const struct mr_run *r,
+				 const struct ff_drop_runs_req *q)
+{
+	uint64_t off;
+
+	if (!run_of_file(mr, r, q, &off) || off >= q->off + q->len || q->off >= off + r->len)
+		return SHADOW_NONE;
+	return r->va - off == q->va - q->off ? SHADOW_THERE : SHADOW_MOVED;
+}
+
+enum shadow_part shadow_find(const struct mr *mr, const struct ff_drop_runs_req *q)
+{
+	enum shadow_part found = SHADOW_NONE;
+
+	for (uint32_t i = 0; i < mr->num_runs; i++) {
+		enum shadow_part p = run_find(mr, &mr->run[i], q);
+
+		found = p > found ? p : found;
+	}
+	return found;
+}
+
+/* The part [va, end) of a run, with a reference of its own. */
+static void run_part(struct mr *mr, const struct mr_run *r, uint64_t va, uint64_t end)
+{
+	struct mr_run part = *r;
+	uint8_t *host;
+
+	if (va >= end)
+		return;
+	part.va = va;
+	part.len = end - va;
+	part.host += va - r->va;
+	if (part.foreign)
+		part.foreign->refs++;
+	else if (!pages_get(mr->o.ses, pages_off(mr->o.ses, r->region, part.host), part.len, &host))
+		return; /* cannot be; it is copied from and to */
+	run_add(mr, &part);
+}
+
+int shadow_less(const struct mr *mr, const struct ff_drop_runs_req *q, struct mr *new)
+{
+	const uint64_t end = q->va + q->len;
+	uint32_t more = 0;
+
+	*new = *mr;
+	new->run = NULL;
+	new->num_runs = 0;
+	new->zero_copy = 0;
+	for (uint32_t i = 0; i < mr->num_runs; i++) /* that have a part before and one behind */
+		more += run_find(mr, &mr->run[i], q) == SHADOW_THERE && mr->run[i].va < q->va &&
+			mr->run[i].va + mr->run[i].len > end;
+	if (mr->num_runs + more > MORE_RUNS + EXTRA_RUNS)
+		return -ENOSPC;
+	new->run = malloc((mr->num_runs + more) * sizeof(*new->run));
+	if (!new->run)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < mr->num_runs; i++) {
+		const struct mr_run *r = &mr->run[i];
+
+		if (run_find(mr, r, q) != SHADOW_THERE) {
+			run_part(new, r, r->va, r->va + r->len);
+			continue;
+		}
+		run_part(new, r, r->va, r->va + r->len < q->va ? r->va + r->len : q->va);
+		run_part(new, r, r->va > end ? r->va : end, r->va + r->len);
+	}
+	if (!new->num_runs) {
+		free(new->run);
+		new->run = NULL;
+	}
+	return 0;
+}
+
 void shadow_unmap(struct mr *mr)
 {
 	for (uint32_t i = 0; i < mr->num_runs; i++) {

@@ -32,6 +32,17 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const i
  * run. Control thread, no lock. 0, -EINVAL, -ENOSPC: too many, or -ENOMEM.
  */
 int shadow_more(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n, struct mr *new);
+/*
+ * What of the MR's runs is the part of a file that q names. SHADOW_MOVED: some of it is of another address than q
+ * says, as the MR was registered with it before the program moved it. Control thread, no lock.
+ */
+enum shadow_part { SHADOW_NONE, SHADOW_THERE, SHADOW_MOVED };
+enum shadow_part shadow_find(const struct mr *mr, const struct ff_drop_runs_req *q);
+/*
+ * The runs that *mr, a copy of an MR, would have without that part: new->run, num_runs and zero_copy. With
+ * new->run NULL it has none. Control thread, no lock. 0, -ENOSPC: too many, or -ENOMEM.
+ */
+int shadow_less(const struct mr *mr, const struct ff_drop_runs_req *q, struct mr *new);
 /* Undo it. Control thread, no lock, after fast_mr_del(). */
 void shadow_unmap(struct mr *mr);
 /*

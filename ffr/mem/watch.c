@@ -701,6 +701,13 @@ static bool take_dirty(struct pages *w)
 	return was;
 }
 
+static void count_idle(struct pages *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->idle++;
+	pthread_mutex_unlock(&w->lock);
+}
+
 /* Settle what was removed, and give back what is unmapped. True: nothing is left to watch. */
 static bool look(struct pages *w, bool *dirty)
 {
@@ -729,6 +736,8 @@ void watch_run(struct pages *w)
 		else if (is_gone(w) || p[0].revents & (POLLERR | POLLNVAL))
 			break;
 		answer_pending(w);
+		if (!(p[0].revents & POLLIN) && !w->log->num_pending)
+			count_idle(w);
 		dirty |= take_dirty(w);
 		if (since && now_ms() - since >= pause) {
 			since = now_ms();

@@ -43,6 +43,12 @@ int pages_place(struct session *s, const struct ff_place_pages_req *req, uint64_
  */
 struct region *pages_get(struct session *s, uint64_t off, uint64_t len, uint8_t **host);
 void pages_put(struct session *s, struct region *r);
+/* Is the session's file the one with that inode number? */
+bool pages_are(const struct session *s, uint64_t inode, uint32_t dev_major, uint32_t dev_minor);
+/* Where in the file the byte is that pages_get() has told of. */
+uint64_t pages_off(const struct session *s, const struct region *r, const uint8_t *host);
+/* SETTLE_PAGES */
+uint64_t pages_idle(struct session *s);
 /* A region that is not populated yet, or NULL. */
 struct region *pages_pending(struct session *s);
 /* The session's MRs are gone. Its process may go on having the pages. */

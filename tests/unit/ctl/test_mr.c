@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_mr.c - ffr/ctl/mr.c: MAP_MR, with what a client may put into them.
+ * test_mr.c - ffr/ctl/mr.c: MAP_MR and DROP_RUNS, with what a client may put into them.
  * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
@@ -322,11 +323,163 @@ static void runs_are_charged(void **state)
 	assert_int_equal(use->used[QUOTA_MR], 0);
 }
 
+/* The session's file, of which [off, off + len) is said to be mapped at va. */
+static struct ff_drop_runs_req part_of_file(uint64_t va, uint64_t off, uint64_t len)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(file, &st), 0);
+	return (struct ff_drop_runs_req){
+		.va = va,
+		.len = len,
+		.off = off,
+		.inode = st.st_ino,
+		.dev_major = major(st.st_dev),
+		.dev_minor = minor(st.st_dev),
+	};
+}
+
+static int drop(struct ff_drop_runs_req req)
+{
+	struct ff_drop_runs_resp resp;
+	int st;
+
+	do {
+		st = RIG_CALL(g, sock, DROP_RUNS, &req, &resp);
+		assert_true(st || !resp.next || resp.next > req.from);
+		req.from = resp.next;
+	} while (!st && req.from);
+	return st;
+}
+
+/* Bytes from va on that the router has at `host`, or, NULL, does not have. */
+static void assert_reached(uint64_t va, uint64_t len, const uint8_t *want)
+{
+	uint8_t *host;
+
+	assert_int_equal(shadow_translate(the_mr(), va, VA + LEN - va, &host), len);
+	assert_ptr_equal(host, want);
+}
+
+static void runs_are_dropped_and_divided(void **state)
+{
+	const struct ff_mr_run all = { VA, LEN, 0, 0, FF_RUN_SHADOW };
+	const struct quota_use *use = &g->c[0]->quota.use;
+	struct ff_map_mr_resp resp;
+	struct region *r;
+	uint8_t *host;
+
+	(void)state;
+	assert_int_equal(map_more(sock, reg.mr, &all, 1, &resp), 0);
+	host = host_of(0);
+	/* nothing of it */
+	assert_int_equal(drop(part_of_file(VA + LEN, LEN, PG)), 0);
+	assert_int_equal(the_mr()->zero_copy, LEN);
+	/* in the middle */
+	assert_int_equal(drop(part_of_file(VA + PART, PART, PG)), 0);
+	assert_int_equal(the_mr()->zero_copy, LEN - PG);
+	assert_int_equal(the_mr()->num_runs, 2);
+	assert_reached(VA, PART, host);
+	assert_reached(VA + PART, PG, NULL);
+	assert_reached(VA + PART + PG, LEN - PART - PG, host + PART + PG);
+	/* again, and at the start, with more than there is */
+	assert_int_equal(drop(part_of_file(VA + PART, PART, PG)), 0);
+	assert_int_equal(drop(part_of_file(VA, 0, PG)), 0);
+	assert_int_equal(drop(part_of_file(VA + LEN - PG, LEN - PG, 8 * PG)), 0);
+	assert_int_equal(the_mr()->zero_copy, LEN - 3 * PG);
+	assert_int_equal(the_mr()->num_runs, 2);
+	/* each part refers to its region, and the last one goes with it */
+	r = pages_get(ses(), 0, PG, &host);
+	assert_int_equal(r->refs, 3);
+	assert_int_equal(drop(part_of_file(VA, 0, LEN)), 0);
+	assert_int_equal(the_mr()->num_runs, 0);
+	assert_int_equal(the_mr()->zero_copy, 0);
+	assert_int_equal(r->refs, 1);
+	pages_put(ses(), r);
+	assert_reached(VA, LEN, NULL);
+	assert_int_equal(use->used[QUOTA_MR], 1);
+	/* it may have runs again */
+	assert_int_equal(map_more(sock, reg.mr, &all, 1, &resp), 0);
+	assert_int_equal(the_mr()->zero_copy, LEN);
+}
+
+/* What the client says may be anything; only runs of its own are dropped by it. */
+static void false_parts_drop_nothing(void **state)
+{
+	const struct ff_mr_run all = { VA, LEN, 0, 0, FF_RUN_SHADOW };
+	const struct ff_drop_runs_req own = part_of_file(VA, 0, PG);
+	const struct ff_drop_runs_req bad[] = {
+		part_of_file(VA, 0, 0),
+		part_of_file(VA + 1, 0, PG),
+		part_of_file(VA, 1, PG),
+		part_of_file(VA, 0, PG - 1),
+		part_of_file(VA, 0, UINT64_MAX - PG + 1),
+		part_of_file(UINT64_MAX - PG + 1, 0, PG),
+		part_of_file(VA, UINT64_MAX - PG + 1, PG),
+	};
+	struct ff_drop_runs_req other = own;
+	struct ff_map_mr_resp resp;
+	int neighbour = call_client(g, 0);
+	struct ff_drop_runs_resp none;
+
+	(void)state;
+	assert_int_equal(map_more(sock, reg.mr, &all, 1, &resp), 0);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(drop(bad[i]), -EINVAL);
+	/* another file, and another session, which has no such run */
+	other.inode++;
+	assert_int_equal(drop(other), 0);
+	other = own;
+	other.dev_minor++;
+	assert_int_equal(drop(other), 0);
+	other = own;
+	assert_int_equal(RIG_CALL(g, neighbour, DROP_RUNS, &other, &none), 0);
+	close(neighbour);
+	rig_pump(g);
+	/* it is only asked for, or all MRs have been looked at */
+	other.check = 1;
+	assert_int_equal(drop(other), 0);
+	other.check = 0;
+	other.from = UINT32_MAX;
+	assert_int_equal(drop(other), 0);
+	/* the same bytes of the file, where the MR has not got them */
+	assert_int_equal(drop(part_of_file(VA + PG, 0, PG)), -EBUSY);
+	assert_int_equal(drop(part_of_file(VA - PG, 0, 2 * PG)), -EBUSY);
+	assert_int_equal(the_mr()->num_runs, 1);
+	assert_int_equal(the_mr()->zero_copy, LEN);
+}
+
+/* More runs than before cost more; if that is too much, all stays. */
+static void divided_runs_are_charged(void **state)
+{
+	static struct ff_mr_run run[7];
+	const struct quota_use *use = &g->c[0]->quota.use;
+	struct ff_map_mr_resp resp;
+
+	(void)state;
+	for (unsigned i = 0; i < 7; i++)
+		run[i] =
+			(struct ff_mr_run){ VA + 4 * i * PG, 3 * PG, 4 * i * PG, 0, FF_RUN_SHADOW };
+	assert_int_equal(map_more(sock, reg.mr, run, 7, &resp), 0);
+	assert_int_equal(use->used[QUOTA_MR], 1);
+	g->c[0]->limits.max_mr = 1;
+	assert_int_equal(drop(part_of_file(VA + PG, PG, PG)), -ENOMEM);
+	assert_int_equal(the_mr()->num_runs, 7);
+	assert_int_equal(the_mr()->zero_copy, 7 * 3 * PG);
+	g->c[0]->limits.max_mr = 2;
+	assert_int_equal(drop(part_of_file(VA + PG, PG, PG)), 0);
+	assert_int_equal(the_mr()->num_runs, 8);
+	assert_int_equal(use->used[QUOTA_MR], 2);
+	assert_int_equal(drop(part_of_file(VA, 0, LEN)), 0);
+	assert_int_equal(use->used[QUOTA_MR], 1);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	return UNIT_RUN(T(runs_are_added_and_merged), T(false_claims_change_nothing),
 			T(untouched_pages), T(so_many_runs_at_most), T(runs_are_charged),
-			T(leaving_without_a_call), T(false_leavers));
+			T(runs_are_dropped_and_divided), T(false_parts_drop_nothing),
+			T(divided_runs_are_charged), T(leaving_without_a_call), T(false_leavers));
 }
