@@ -74,15 +74,25 @@ static const struct {
 };
 
 #define COPIES 16u
+/* ... which a shadow mapping has besides. */
+static const char shadow_flags[][3] = { "sh", "ms", "dc", "um", "ui" };
 
 static uint64_t began, spent; /* ns */
+
+static bool is_shadow_flag(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(shadow_flags); i++)
+		if (!strncmp(shadow_flags[i], name, 2))
+			return true;
+	return false;
+}
 
 /* False: it is none that can be asked for again. */
 static bool add_flag(const char *name, struct ffl_attr *a)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (unsigned i = 0; i < ARRAY_SIZE(known); i++) {
 		if (strncmp(known[i].name, name, 2))
 			continue;
 		if (!strncmp(name, "lo", 2))
@@ -97,14 +107,14 @@ static bool add_flag(const char *name, struct ffl_attr *a)
 }
 
 /* "VmFlags: rd wr mr mw me ac " */
-static bool add_flags(const char *line, struct ffl_attr *a)
+static bool add_flags(const char *line, bool is_shadow, struct ffl_attr *a)
 {
 	for (const char *p = strchr(line, ':') + 1; *p;) {
 		while (*p == ' ')
 			p++;
 		if (!p[0] || !p[1])
 			break;
-		if (!add_flag(p, a))
+		if (!(is_shadow && is_shadow_flag(p)) && !add_flag(p, a))
 			return false;
 		p += 2;
 	}
@@ -117,6 +127,7 @@ struct look {
 	bool is_in;    /* lines are of a mapping of that range */
 	bool is_first; /* no mapping of it has been seen */
 	bool is_over;
+	bool is_shadow;
 	int err;
 };
 
@@ -124,7 +135,7 @@ static void on_flags(struct look *l, const char *line)
 {
 	struct ffl_attr a = { 0 };
 
-	if (!add_flags(line, &a))
+	if (!add_flags(line, l->is_shadow, &a))
 		l->err = -EOPNOTSUPP;
 	else if (!l->is_first && memcmp(&a, l->attr, sizeof(a)))
 		l->err = -EOPNOTSUPP;
@@ -193,22 +204,39 @@ static bool has_policy(uintptr_t va)
 	return mode != own_mode || memcmp(all, own, sizeof(all));
 }
 
+static int look_at(struct look *l)
+{
+	int fd, err;
+
+	memset(l->attr, 0, sizeof(*l->attr));
+	fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -EOPNOTSUPP;
+	err = look_through(fd, l);
+	close(fd);
+	return err;
+}
+
+int ffl_attr_of_shadow(uintptr_t va, uintptr_t end, struct ffl_attr *out)
+{
+	struct look l = {
+		.va = va, .end = end, .attr = out, .is_first = true, .is_shadow = true
+	};
+
+	return look_at(&l);
+}
+
 int ffl_attr_get(uintptr_t va, uintptr_t end, bool must, struct ffl_attr *out)
 {
 	struct look l = { .va = va, .end = end, .attr = out, .is_first = true };
 	uint64_t from = ffl_clock_ns(CLOCK_MONOTONIC);
-	int fd, err;
+	int err;
 
-	memset(out, 0, sizeof(*out));
 	if (!began)
 		began = from;
 	if (!must && spent > BUDGET_NS + (from - began) / BUDGET_DIV)
 		return -EAGAIN;
-	fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -EOPNOTSUPP;
-	err = look_through(fd, &l);
-	close(fd);
+	err = look_at(&l);
 	if (!err && has_policy(va))
 		err = -EXDEV;
 	spent += ffl_clock_ns(CLOCK_MONOTONIC) - from;

@@ -20,7 +20,9 @@ struct ffl_attr {
  * is not set.
  */
 int ffl_attr_get(uintptr_t va, uintptr_t end, bool must, struct ffl_attr *out);
-/* A shadow mapping gets the same: before it is at the program's address, and after. */
+/* [region lock] Of shadow pages [va, end), which are to be private again. 0 or -EOPNOTSUPP. */
+int ffl_attr_of_shadow(uintptr_t va, uintptr_t end, struct ffl_attr *out);
+/* The mapping that takes their place gets the same: before it is at the program's address, and after. */
 int ffl_attr_before(const struct ffl_attr *a, void *home, size_t len);
 void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len);
 

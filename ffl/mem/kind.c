@@ -163,8 +163,8 @@ static bool is_on_stack(const struct ff_vma *v, uintptr_t va, int maps)
 	       below.end - below.start <= FFL_GUARD_MAX && va < stack_end(v);
 }
 
-/* May this thread touch [va, end) in a window: its frames, wherever they are, control block, errno? */
-static bool is_own(uintptr_t va, uintptr_t end)
+/* Its frames, wherever they are, its control block, and errno. */
+bool ffl_is_own(uintptr_t va, uintptr_t end)
 {
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 	uintptr_t self = PAGE_DOWN((uintptr_t)pthread_self()), err = (uintptr_t)&errno;
@@ -235,7 +235,7 @@ enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, boo
 		*why = FF_WHY_FILE;
 	if (!whole && (file || !(v->flags & FF_VMA_WRITE)))
 		return FFL_WAY_NONE;
-	if (is_own(va, end) || (whole && is_tls(va, end)) || is_on_stack(v, va, maps)) {
+	if (ffl_is_own(va, end) || (whole && is_tls(va, end)) || is_on_stack(v, va, maps)) {
 		*why = FF_WHY_STACK;
 		return FFL_WAY_NONE;
 	}

@@ -32,4 +32,7 @@ void ffl_kind_init(struct ffl_context *ctx);
 enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps,
 			enum ff_why *why);
 
+/* May this thread touch [va, end) in a window? */
+bool ffl_is_own(uintptr_t va, uintptr_t end);
+
 #endif

@@ -88,6 +88,53 @@ static int check_range(uintptr_t addr, size_t length, uint64_t iova, int access)
 	return 0;
 }
 
+/*
+ * The pages of MRs, for who may not wait for a lock. For those that find no place, everything counts as
+ * an MR's. `to` is 0 in a place that is free, and TAKEN in one that is being filled.
+ */
+#define KNOWN	    4096u
+#define KNOWN_TRIES 8u
+#define PLACELESS   (KNOWN + 1)
+#define TAKEN	    1u
+static struct {
+	_Atomic uintptr_t from, to;
+} known[KNOWN];
+static _Atomic uint32_t known_next, num_placeless;
+
+/* A number for known_del(). */
+static uint32_t known_add(uintptr_t addr, size_t length)
+{
+	for (unsigned i = 0; i < KNOWN_TRIES; i++) {
+		uint32_t at = atomic_fetch_add(&known_next, 1) % KNOWN;
+		uintptr_t none = 0;
+
+		if (!atomic_compare_exchange_strong(&known[at].to, &none, TAKEN))
+			continue;
+		atomic_store(&known[at].from, PAGE_DOWN(addr));
+		atomic_store(&known[at].to, PAGE_UP(addr + length));
+		return at + 1;
+	}
+	atomic_fetch_add(&num_placeless, 1);
+	return PLACELESS;
+}
+
+static void known_del(uint32_t number)
+{
+	if (number == PLACELESS)
+		atomic_fetch_sub(&num_placeless, 1);
+	else if (number)
+		atomic_store(&known[number - 1].to, 0);
+}
+
+bool ffl_mr_covers(uintptr_t from, uintptr_t to)
+{
+	bool found = atomic_load(&num_placeless);
+
+	for (unsigned i = 0; i < KNOWN && !found; i++)
+		found = atomic_load(&known[i].to) > from && atomic_load(&known[i].from) < to;
+	return found;
+}
+
 /* Where one registration's claims are collected; region lock. */
 static struct ff_mr_run scratch[FF_MR_MAX_RUNS];
 
@@ -124,14 +171,16 @@ static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, in
 	return num;
 }
 
-/* Claim the range. 0 or -errno. */
+/* Claim the range. 0, and the router has to be told of it, or -errno. */
 static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int access, struct hold *h)
 {
 	int num;
 
 	*h = (struct hold){ 0 };
-	if (access & IBV_ACCESS_ON_DEMAND && (!ctx->has_nic || length == SIZE_MAX))
+	if (access & IBV_ACCESS_ON_DEMAND && (!ctx->has_nic || length == SIZE_MAX)) {
+		ffl_regions_claimed();
 		return 0;
+	}
 	ffl_regions_lock();
 	if (access & IBV_ACCESS_ON_DEMAND)
 		num = ffl_regions_claim_there(ctx, addr, length, scratch, FF_MR_MAX_RUNS);
@@ -147,6 +196,8 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 			num = -ENOMEM;
 		}
 	}
+	if (num >= 0)
+		ffl_regions_claimed();
 	ffl_regions_unlock();
 	return num < 0 ? num : 0;
 }
@@ -211,6 +262,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return ffl_err_ptr(ENOMEM);
+	mr->known = known_add((uintptr_t)addr, length);
 	err = claim(ctx, (uintptr_t)addr, length, access, &hold);
 	if (err)
 		goto err_free;
@@ -223,6 +275,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	};
 	err = ffl_call(ctx, FF_MSG_REG_MR, &req, sizeof(req), hold.run, sizeof(*hold.run),
 		       told(&hold, access), &resp, sizeof(resp), NULL, 0, NULL);
+	ffl_regions_told();
 	if (err)
 		goto err_drop;
 	mr->ibv = (struct ibv_mr){
@@ -247,6 +300,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 err_drop:
 	drop(&hold);
 err_free:
+	known_del(mr->known);
 	free(mr);
 	return ffl_err_ptr(-err);
 }
@@ -288,6 +342,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	struct ff_rereg_mr_resp resp;
 	uint64_t iova = mr->iova;
 	struct hold old, new;
+	uint32_t place;
 	int err;
 
 	if (mr->imported || mr->foreign || !flags ||
@@ -322,8 +377,10 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	 * Other access rights may want another mapping, so that this, too, is a new translation,
 	 * of the same range. What both ranges have in common is claimed twice for a moment.
 	 */
+	place = known_add((uintptr_t)addr, length);
 	err = claim(ctx, (uintptr_t)addr, length, access, &new);
 	if (err) {
+		known_del(place);
 		errno = -err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
@@ -340,14 +397,18 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	ffl_heat_remove(mr->lazy);
 	err = ffl_call(ctx, FF_MSG_REREG_MR, &req, sizeof(req), new.run, sizeof(*new.run),
 		       told(&new, access), &resp, sizeof(resp), NULL, 0, NULL);
+	ffl_regions_told();
 	if (err) {
 		ffl_heat_add(mr->lazy);
+		known_del(place);
 		drop(&new);
 		errno = -err;
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	old = mr_hold(mr);
 	drop(&old);
+	known_del(mr->known);
+	mr->known = place;
 	atomic_fetch_sub(&to_pd(ibv->pd)->refs, 1);
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
 	ibv->pd = pd;
@@ -375,6 +436,7 @@ void ffl_mr_forget(struct ffl_mr *mr)
 	ffl_heat_remove(mr->lazy);
 	hold = mr_hold(mr);
 	drop(&hold);
+	known_del(mr->known);
 	atomic_fetch_sub(&to_pd(mr->ibv.pd)->refs, 1);
 	free(mr);
 }

@@ -96,6 +96,8 @@ static _Atomic pid_t shown_pid; /* of this process; children made by bare calls 
 
 static bool has_windows; /* else nothing can be replaced */
 static uint32_t num_contexts;
+static struct ffl_context *contexts;
+static _Atomic uint32_t num_untold;
 static int maps_fd = -1; /* maps_get()'s */
 
 /* The bare system call: the library function would leave out libc's internal signals. */
@@ -248,12 +250,39 @@ bool ffl_regions_has(const struct ff_vma *v)
 	return found;
 }
 
+struct ffl_context *ffl_regions_contexts(void)
+{
+	return contexts;
+}
+
+void ffl_regions_claimed(void)
+{
+	atomic_fetch_add(&num_untold, 1);
+}
+
+void ffl_regions_told(void)
+{
+	atomic_fetch_sub(&num_untold, 1);
+}
+
+bool ffl_regions_untold(void)
+{
+	return atomic_load(&num_untold);
+}
+
 /* Is its descriptor still what it was? Programs close descriptors that are not theirs. */
 static bool is_open(const struct ffl_file *f)
 {
 	struct stat st;
 
 	return !syscall(SYS_fstat, f->fd, &st) && st.st_ino == f->inode;
+}
+
+const struct ffl_file *ffl_regions_file_of(const struct ff_vma *v)
+{
+	const struct ffl_file *f = file_of_vma(v);
+
+	return f && is_open(f) ? f : NULL;
 }
 
 /*
@@ -323,9 +352,7 @@ static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
 	struct ffl_file *f = file_get(ctx);
 	struct ff_place_pages_req req = { .len = len, .span = place->span, .off = place->off };
 	struct ff_place_pages_resp resp;
-	struct uffdio_register reg = {
-		.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR,
-	};
+	const uint64_t mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR;
 	unsigned num_fds = 0;
 	int uffd = -1, err = 0;
 	void *home;
@@ -343,11 +370,9 @@ static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
 		return ffl_err_ptr(err ? -err : EPROTO);
 	home = mm_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)resp.off);
 	err = home == MAP_FAILED ? errno : 0;
-	reg.range.start = (uintptr_t)home;
-	reg.range.len = len;
 	if (!err &&
 	    (mm_advise(home, len, MADV_DONTFORK) || mm_advise(home, len, MADV_POPULATE_WRITE) ||
-	     ioctl(uffd, UFFDIO_REGISTER, &reg))) {
+	     mm_uffd_register(uffd, home, len, mode))) {
 		err = errno;
 		mm_unmap(home, len);
 	}
@@ -770,6 +795,8 @@ int ffl_regions_init(struct ffl_context *ctx)
 	}
 	num_contexts++;
 	ctx->has_regions = true;
+	ctx->next_regions = contexts;
+	contexts = ctx;
 	ffl_regions_unlock();
 	return 0;
 }
@@ -785,6 +812,11 @@ void ffl_regions_fini(struct ffl_context *ctx)
 	ffl_heat_stop(ctx);
 	ffl_regions_lock();
 	ctx->has_regions = false;
+	for (struct ffl_context **p = &contexts; *p; p = &(*p)->next_regions)
+		if (*p == ctx) {
+			*p = ctx->next_regions;
+			break;
+		}
 	if (ctx->pid) { /* else the parent's: all was forgotten when this process was forked */
 		ffl_malloc_forget(ctx);
 		for (uint32_t i = 0; i < num_files; i++)
@@ -863,6 +895,8 @@ void ffl_regions_forget(bool fds_too)
 	num_files = 0;
 	files_show();
 	num_contexts = 0;
+	contexts = NULL;
+	atomic_store(&num_untold, 0);
 	has_windows = false;
 	atomic_store(&waiting, 0);
 	/* the parent's, of its address space; not closed, for they may be other files' by now */

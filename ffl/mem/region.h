@@ -122,6 +122,19 @@ bool ffl_regions_know_pins(void);
 char *ffl_regions_map(struct ffl_context *ctx, size_t len);
 
 /*
+ * What a claim has found is not known to the router before the MR is: from ffl_regions_claimed() to
+ * ffl_regions_told(), which needs no lock, no shadow page may become anything else.
+ */
+void ffl_regions_claimed(void);
+void ffl_regions_told(void);
+bool ffl_regions_untold(void);
+
+/* For private.c: whose pages these are; NULL: of no file, or its descriptor was closed. */
+const struct ffl_file *ffl_regions_file_of(const struct ff_vma *v);
+/* ... and the first context, of those that have ffl_regions_fini() to come; see next_regions. */
+struct ffl_context *ffl_regions_contexts(void);
+
+/*
  * For fork.c: what of the program's memory is shadow pages now. The number of parts; they are
  * this file's.
  */
@@ -146,6 +159,21 @@ bool ffl_fork_begin(const char *stack);
 /* `pid`: what the call has returned. */
 void ffl_fork_parent(pid_t pid);
 void ffl_fork_child(bool shares_fds);
+
+/* ---- mr.c: no lock ----------------------------------------------------------------------- */
+
+/* May an MR have some of [from, to), or get it just now? */
+bool ffl_mr_covers(uintptr_t from, uintptr_t to);
+
+/* ---- private.c: no lock ------------------------------------------------------------------ */
+
+/* Are there shadow pages in [addr, addr + len)? */
+bool ffl_private_has(uintptr_t addr, size_t len);
+/*
+ * Private memory with the same content takes their place; MRs are copied from and to there. 0 or
+ * -errno; then some of them may have been replaced. -EBUSY: not now.
+ */
+int ffl_private_make(uintptr_t addr, size_t len);
 
 /* ---- heat.c: pages that are replaced when they are used ---------------------------------- */
 

@@ -55,6 +55,16 @@
  * it sees the same bytes. Others are replaced only while there is no other thread; the router,
  * which may copy to them, finds nothing mapped for the moment, and tries again.
  *
+ * The other way, shared pages become private ones again (ffl_window_out()). They are registered with
+ * the router's userfaultfd, which lets nobody sleep. So they go to the stash, registered as they are,
+ * and a new mapping of the same file takes their place, which is not. A fault from before, which the
+ * router has not answered yet, it would answer in any userfaultfd's range: so it is waited for. Then the
+ * new mapping is registered here and its entries are slid away, to where nobody reads. From then on p is
+ * empty as above. Pages that have
+ * no entry in the stash are faulted on when they are copied, and the router answers: those that
+ * were dropped are zeros. The router's own accesses must have ended before. No way is known to tell
+ * whether a device or io_uring has such a page, so what that writes afterwards is lost.
+ *
  * The second mremap can fail when the process has too many mappings. Undoing the first one may
  * fail for the same reason; then the pages are put back one by one by the userfaultfd, which
  * needs no mapping.
@@ -66,6 +76,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ffr/abi/ff_vma.h"
@@ -107,6 +118,15 @@ struct uffdio_move {
 #define UFFD_FEATURE_EVENT_REMOVE (1 << 3)
 #endif
 
+#ifndef UFFD_FEATURE_MINOR_SHMEM
+#define UFFD_FEATURE_MISSING_SHMEM (1 << 5)
+#define UFFD_FEATURE_MINOR_SHMEM   (1 << 10)
+#define UFFDIO_REGISTER_MODE_MINOR ((__u64)1 << 2)
+#endif
+
+#define WINDOW_FEATURES                                                                            \
+	(UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM)
+
 #define MOVE_TRIES 1000u
 #define PAGES_MAX  (FFL_WINDOW_MAX / 4096) /* of the smallest that there are */
 
@@ -129,9 +149,7 @@ static struct {
 
 static int uffd_register(char *p, size_t len, uint64_t mode)
 {
-	struct uffdio_register r = { .range = { (uintptr_t)p, len }, .mode = mode };
-
-	return ioctl(uffd, UFFDIO_REGISTER, &r) ? -errno : 0;
+	return mm_uffd_register(uffd, p, len, mode) ? -errno : 0;
 }
 
 static void uffd_unregister(char *p, size_t len)
@@ -189,21 +207,33 @@ static bool is_changing(void)
 	return ioctl(uffd, UFFDIO_COPY, &c) && errno == EAGAIN;
 }
 
-/*
- * Home is at p. Whoever has dropped pages of it since drops entries only: the file must not have
- * them, either.
- */
-static void punch_gone(const struct ffl_swap *s)
+/* What is dropped, or was, since the last look. */
+static void find_gone(void)
 {
 	memset(&open_window.gone, 0, sizeof(open_window.gone));
 	open_window.any = false;
 	for (drain(); is_changing(); drain())
 		sched_yield(); /* its event has been read, or will be; the caller has to run */
 	drain();
+}
+
+/* The file has none of the pages that were dropped. */
+static void punch(const struct ffl_swap *s)
+{
 	for (size_t i = 0; open_window.any && i < s->len / FF_PAGE; i++)
 		if (open_window.gone[i])
 			fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				  (off_t)(s->off + i * FF_PAGE), FF_PAGE);
+}
+
+/*
+ * Home is at p. Whoever has dropped pages of it since drops entries only: the file must not have
+ * them, either.
+ */
+static void punch_gone(const struct ffl_swap *s)
+{
+	find_gone();
+	punch(s);
 }
 
 /* The window is given up. Pages untouched so far are missing, too: somebody may sleep. */
@@ -377,16 +407,22 @@ static bool is_private(const struct ffl_swap *s)
 }
 
 /*
- * The program has unmapped p in the window, some of it or all. What is left of it gets its pages
- * back, and what is mapped there now is not touched.
+ * The program has unmapped p in the window, some of it or all. What is mapped there now is not
+ * touched.
  */
-static void abandon(char *p, size_t len)
+static void leave(char *p, size_t len)
 {
-	refill(p, len);
 	for (size_t done = 0; done < len; done += FF_PAGE)
 		uffd_unregister(p + done, FF_PAGE);
 	uffd_wake(p, len);
 	drain();
+}
+
+/* What is left of it gets its pages back. */
+static void abandon(char *p, size_t len)
+{
+	refill(p, len);
+	leave(p, len);
 }
 
 /*
@@ -461,18 +497,132 @@ err_back:
 	return err;
 }
 
+static void window_open(const struct ffl_swap *s)
+{
+	open_window.p = s->p;
+	open_window.len = s->len;
+	open_window.any = false;
+	memset(open_window.gone, 0, sizeof(open_window.gone));
+}
+
 int ffl_window_in(const struct ffl_swap *s)
 {
 	int err;
 
 	if (uffd < 0)
 		return -EOPNOTSUPP;
-	open_window.p = s->p;
-	open_window.len = s->len;
-	open_window.any = false;
-	memset(open_window.gone, 0, sizeof(open_window.gone));
+	window_open(s);
 	err = swap(s);
 	ffl_attr_forget();
+	stash_empty();
+	return err;
+}
+
+/* ---- the other way ----------------------------------------------------------------------- */
+
+/* Are the file's pages there, all of them, with p's protection? */
+static bool is_of_file(const struct ffl_swap *s, const char *at)
+{
+	uint32_t flags = FF_VMA_SHARED | (s->prot & PROT_READ ? FF_VMA_READ : 0) |
+			 (s->prot & PROT_WRITE ? FF_VMA_WRITE : 0) |
+			 (s->prot & PROT_EXEC ? FF_VMA_EXEC : 0);
+	uintptr_t va = (uintptr_t)at;
+	struct ff_vma v = { 0 };
+	struct stat st;
+
+	return !ff_vma_ask(s->maps, va, &v) && !syscall(SYS_fstat, s->fd, &st) && v.start <= va &&
+	       v.end >= va + s->len && v.flags == flags && v.inode == st.st_ino &&
+	       v.offset + (va - v.start) == s->off;
+}
+
+/* p has the file's pages, and who touches it sleeps. 0 or -errno. */
+static int shut(const struct ffl_swap *s, int (*settled)(void *arg), void *arg)
+{
+	int err;
+
+	if (mm_map(s->p, s->len, s->prot, MAP_SHARED | MAP_FIXED, s->fd, (off_t)s->off) ==
+	    MAP_FAILED)
+		return -errno;
+	err = settled(arg);
+	if (!err)
+		err = uffd_register(s->p, s->len,
+				    UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR);
+	if (err)
+		return err;
+	/* entries that came in between */
+	err = slide(s->p, s->len, nowhere);
+	mm_map(nowhere, FFL_WINDOW_MAX, PROT_NONE,
+	       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	return err;
+}
+
+/* p is the mapping again that it was, unless the program has mapped something else there. */
+static void reopen(const struct ffl_swap *s)
+{
+	drain();
+	if (!is_of_file(s, s->p)) {
+		leave(s->p, s->len);
+		return;
+	}
+	punch(s);
+	mm_protect(stash, s->len, s->prot);
+	if (move(stash, s->len, s->p)) /* too many mappings: nobody tells of what is dropped there */
+		uffd_unregister(s->p, s->len);
+	punch_gone(s);
+	uffd_wake(s->p, s->len);
+}
+
+/* Private pages are at p. Whoever has dropped pages of it since has them dropped. */
+static void drop_gone(const struct ffl_swap *s)
+{
+	find_gone();
+	for (size_t i = 0; open_window.any && i < s->len / FF_PAGE; i++)
+		if (open_window.gone[i])
+			mm_advise(s->p + i * FF_PAGE, FF_PAGE, MADV_DONTNEED);
+}
+
+static int swap_out(const struct ffl_swap *s, int (*settled)(void *arg), void *arg)
+{
+	int err = slide(s->p, s->len, stash);
+
+	if (err)
+		return err;
+	if (!is_of_file(s, stash)) {
+		move(stash, s->len, s->p);
+		return -EAGAIN;
+	}
+	err = shut(s, settled, arg);
+	if (!err && mm_protect(stash, s->len, PROT_READ))
+		err = -errno;
+	if (err) {
+		reopen(s);
+		return err;
+	}
+	memcpy(s->home, stash, s->len);
+	if (!is_empty(s->p, s->len)) {
+		leave(s->p, s->len);
+		return -EAGAIN;
+	}
+	drain();
+	clear_gone(s->home);
+	err = come(s);
+	if (err) {
+		reopen(s);
+		return err;
+	}
+	drop_gone(s);
+	uffd_wake(s->p, s->len);
+	return 0;
+}
+
+int ffl_window_out(const struct ffl_swap *s, int (*settled)(void *arg), void *arg)
+{
+	int err;
+
+	if (uffd < 0)
+		return -EOPNOTSUPP;
+	window_open(s);
+	err = swap_out(s, settled, arg);
 	stash_empty();
 	return err;
 }
@@ -544,10 +694,10 @@ int ffl_window_init(int uffd_dev)
 
 	if (uffd >= 0)
 		return 0;
-	uffd = ffl_uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_MOVE);
+	uffd = ffl_uffd_open(uffd_dev, WINDOW_FEATURES | UFFD_FEATURE_MOVE);
 	if (uffd < 0) {
 		moves = false;
-		uffd = ffl_uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE);
+		uffd = ffl_uffd_open(uffd_dev, WINDOW_FEATURES);
 	}
 	if (uffd < 0)
 		return uffd;

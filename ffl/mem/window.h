@@ -53,4 +53,12 @@ int ffl_window_in(const struct ffl_swap *s);
  */
 int ffl_window_file_in(const struct ffl_swap *s, bool alone);
 
+/*
+ * The other way: p is the file's pages, and home private memory, readable and writable. 0, and home is
+ * at p with the same content; or -errno, and p is as it was. -EAGAIN: the program has mapped something
+ * else there meanwhile. `settled` is called while p can be used: 0, when the router has answered all
+ * faults from before.
+ */
+int ffl_window_out(const struct ffl_swap *s, int (*settled)(void *arg), void *arg);
+
 #endif

@@ -148,6 +148,7 @@ struct ffl_context {
 	uint32_t call_timeout;	   /* ms that a request may wait for its answer */
 	struct ffl_context *next;  /* list of the open ones; context.c's lock */
 	bool has_regions;	   /* [region lock] ffl_regions_fini() is to come */
+	struct ffl_context *next_regions; /* [region lock] list of those */
 	bool no_pages;		   /* [region lock] there are no shadow pages to be had */
 	struct ffl_heat *heat;	   /* mem/heat.c; region lock; NULL: nothing was large yet */
 };
@@ -491,6 +492,7 @@ struct ffl_mr {
 	struct ff_mr_run *run; /* what it claims of region.c */
 	struct ffl_lazy *lazy; /* region.h: it may claim more; NULL: no */
 	bool imported;	       /* import.c: another session's, and nothing here but its keys */
+	uint32_t known;	       /* mr.c: where its range is told */
 };
 /* mr.c: give back what an MR that is deregistered, or not ours, holds in this process */
 void ffl_mr_forget(struct ffl_mr *mr);

@@ -10,6 +10,9 @@
 #ifndef FFL_SESSION_MM_H
 #define FFL_SESSION_MM_H
 
+#include <linux/userfaultfd.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,6 +36,14 @@ static inline void *mm_remap(void *addr, size_t len, size_t new_len, int flags, 
 static inline int mm_protect(void *addr, size_t len, int prot)
 {
 	return (int)syscall(SYS_mprotect, addr, len, prot);
+}
+
+/* ioctl() itself is this library's, too, and takes the region lock for this (mem/libc.c). */
+static inline int mm_uffd_register(int uffd, void *addr, size_t len, uint64_t mode)
+{
+	struct uffdio_register r = { .range = { (uintptr_t)addr, len }, .mode = mode };
+
+	return (int)syscall(SYS_ioctl, uffd, UFFDIO_REGISTER, &r);
 }
 
 static inline int mm_advise(void *addr, size_t len, int advice)

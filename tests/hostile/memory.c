@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "tests/rig/verbs/raw.h"
@@ -258,6 +259,31 @@ static void calls(void)
 	raw_router_serves();
 }
 
+/* DROP_RUNS of parts that are there and that are not, of this file and others. */
+static void drop_anything(struct raw *r, uint64_t va, uint64_t off)
+{
+	struct ff_settle_pages_resp settled;
+	struct ff_drop_runs_resp resp;
+	struct stat st;
+
+	CHECK(fstat(pages_fd, &st) == 0);
+	for (unsigned i = 0; i < 2000; i++) {
+		struct ff_drop_runs_req req = {
+			.va = va + i % 7 * 4096,
+			.len = i % 11 ? (uint64_t)(i % 5) << (i % 50 + 10) : UINT64_MAX - 4095,
+			.off = off + i % 3 * 4096,
+			.inode = st.st_ino + i % 13 / 12,
+			.dev_major = major(st.st_dev),
+			.dev_minor = minor(st.st_dev),
+			.from = i % 17 ? 0 : i * 0x10001u,
+			.check = i % 2,
+		};
+
+		CHECK(RAW_TRY(r, DROP_RUNS, &req, &resp) <= 0);
+		RAW_CALL(r, SETTLE_PAGES, (&(struct ff_settle_pages_req){ 0 }), &settled);
+	}
+}
+
 /*
  * MAP_MR without end, with pages that were never touched, over each other, of an MR that is gone: refused, no page
  * is made, and a neighbour is served meanwhile.
@@ -295,6 +321,7 @@ static void mapped_later(void)
 	for (unsigned i = 0; i < 2000; i++)
 		CHECK(raw_call_tail(&r, FF_MSG_MAP_MR, &map, sizeof(map), &run, sizeof(run), 1,
 				    &resp, sizeof(resp)) <= 0);
+	drop_anything(&r, req.addr, run.off);
 	RAW_CALL(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
 	run.va += 4096;
 	CHECK_EQ(raw_call_tail(&r, FF_MSG_MAP_MR, &map, sizeof(map), &run, sizeof(run), 1, &resp,

@@ -423,6 +423,49 @@ static void ordinary_again(void)
 	vt_end_close(&e);
 }
 
+/*
+ * What a shared mapping cannot have is asked for of some pages of an MR, before, while and after it is written to: the
+ * program sees what was written, and so does who reads.
+ */
+static void changed_afterwards(void)
+{
+	static const int advice[] = { MADV_WIPEONFORK, MADV_DONTFORK };
+	struct vt_param par = VT_PARAM;
+	const size_t len = 64 * PAGE;
+	struct vt_end a, b;
+
+	par.len = len;
+	vt_pair(&a, &b, &par);
+	for (unsigned round = 0; round < 60; round++) {
+		uint8_t *p = vt_map(len);
+		struct ibv_mr *mr = vt_reg(&b, p, len, VT_ACCESS_ALL);
+		size_t from = round % 30 * PAGE, num = (1 + round % 17) * PAGE;
+		int how = advice[round % ARRAY_SIZE(advice)];
+
+		vt_aim(&a, p, mr);
+		vt_pattern(a.buf, len, round);
+		vt_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, len, 0, IBV_SEND_SIGNALED);
+		CHECK(madvise(p + from, num, how) == 0);
+		WANT_OK(a.scq, 1);
+		CHECK_PATTERN(p, len, round);
+		vt_pattern(a.buf, len, round + 100);
+		vt_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, len, 0, IBV_SEND_SIGNALED);
+		WANT_OK(a.scq, 2);
+		CHECK_PATTERN(p, len, round + 100);
+		vt_pattern(p, len, round + 200);
+		vt_rdma(&a, IBV_WR_RDMA_READ, 3, 0, len, 0, IBV_SEND_SIGNALED);
+		WANT_OK(a.scq, 3);
+		CHECK_PATTERN(a.buf, len, round + 200);
+		CHECK_OK(ibv_dereg_mr(mr));
+		CHECK_PATTERN(p, len, round + 200);
+		CHECK(madvise(p, len, MADV_FREE) == 0); /* some are shared still */
+		vt_pattern(p, len, round);
+		CHECK_PATTERN(p, len, round);
+		CHECK(munmap(p, len) == 0);
+	}
+	vt_pair_close(&a, &b);
+}
+
 VT_MAIN({ "memory_heap_large", heap_large, 0 }, { "memory_heap_small", heap_small, 0 },
 	{ "memory_heap_aligned", heap_aligned, 0 }, { "memory_mmap_private", mmap_private, 0 },
 	{ "memory_mmap_untouched", mmap_untouched, 0 }, { "memory_static_data", static_data, 0 },
@@ -434,4 +477,5 @@ VT_MAIN({ "memory_heap_large", heap_large, 0 }, { "memory_heap_small", heap_smal
 	{ "memory_mixed_mappings", mixed_mappings, 0 },
 	{ "memory_ibv_malloc", ibv_malloc_memory, 0 },
 	{ "memory_same_pages_twice", same_pages_twice, 0 },
-	{ "memory_overlapping", overlapping, 0 }, { "memory_ordinary_again", ordinary_again, 0 })
+	{ "memory_overlapping", overlapping, 0 }, { "memory_ordinary_again", ordinary_again, 0 },
+	{ "memory_changed_afterwards", changed_afterwards, 0 })

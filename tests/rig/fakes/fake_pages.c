@@ -190,7 +190,7 @@ uint64_t uv_hrtime(void)
 void memory_near(void *map, uint64_t size, int node)
 {
 	(void)node;
-	if (madvise(map, size, MADV_DONTFORK))
+	if (syscall(SYS_madvise, map, size, MADV_DONTFORK))
 		abort();
 	own_map_set((uintptr_t)map, (uintptr_t)map + size);
 }
@@ -323,6 +323,18 @@ int fake_pages_place(struct fake_pages *f, const struct ff_place_pages_req *req,
 	if (!err)
 		*uffd = fcntl(*uffd, F_DUPFD_CLOEXEC, 0);
 	return err;
+}
+
+uint64_t fake_pages_inode(const struct fake_pages *f)
+{
+	struct stat st;
+
+	return f->file >= 0 && !fstat(f->file, &st) ? st.st_ino : 0;
+}
+
+uint64_t fake_pages_idle(struct fake_pages *f)
+{
+	return pages_idle(&f->ses);
 }
 
 void *fake_pages_get(struct fake_pages *f, uint64_t off, uint64_t len, uint8_t **host)

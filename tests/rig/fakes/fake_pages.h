@@ -22,6 +22,10 @@ void fake_pages_end(struct fake_pages *f);
 int fake_pages_watch(struct fake_pages *f, int uffd, int pagemap, int *file);
 int fake_pages_place(struct fake_pages *f, const struct ff_place_pages_req *req, uint64_t limit,
 		     struct ff_place_pages_resp *resp, int *uffd);
+/* Of the file; 0: there is none. */
+uint64_t fake_pages_inode(const struct fake_pages *f);
+/* As SETTLE_PAGES. */
+uint64_t fake_pages_idle(struct fake_pages *f);
 /* As a run of an MR: a reference to a region, and where its bytes are. NULL: there is none. */
 void *fake_pages_get(struct fake_pages *f, uint64_t off, uint64_t len, uint8_t **host);
 void fake_pages_put(struct fake_pages *f, void *region);

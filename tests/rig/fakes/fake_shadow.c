@@ -207,6 +207,34 @@ static int map_mr(struct mr *m, const struct ff_mr_run *more, unsigned n)
 	return 0;
 }
 
+/* Whole runs go, of which the router is to give up some: what has no run is copied. */
+static int drop_runs(const struct ses *s, const struct ff_drop_runs_req *q)
+{
+	const bool own = q->inode == fake_pages_inode(s->pages);
+
+	for (struct mr *m = mrs; m; m = m->next) {
+		unsigned num = 0;
+
+		for (unsigned i = 0; i < m->num; i++) {
+			const struct held h = m->held[i];
+			bool has = own && m->ses == s && h.run.kind == FF_RUN_SHADOW &&
+				   h.run.off < q->off + q->len && q->off < h.run.off + h.run.len;
+
+			if (has && h.run.va - h.run.off != q->va - q->off)
+				return -EBUSY;
+			if (has && !q->check && h.region)
+				fake_pages_put(s->pages, h.region);
+			if (!has || q->check)
+				m->held[num++] = h;
+		}
+		m->num = num;
+		if (m->handle == last)
+			show(m);
+	}
+	fake_shadow.drops += !q->check;
+	return 0;
+}
+
 static void remember(const struct ff_reg_mr_req *reg, struct mr *m, const void *tail,
 		     unsigned n_tail)
 {
@@ -272,6 +300,11 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 		fake_shadow.why = ((const struct ff_heat_done_req *)req)->why;
 		fake_shadow.dones++;
 		return 0;
+	case FF_MSG_SETTLE_PAGES:
+		((struct ff_settle_pages_resp *)resp)->idle = fake_pages_idle(s->pages);
+		return 0;
+	case FF_MSG_DROP_RUNS:
+		return drop_runs(s, req);
 	case FF_MSG_MAP_MR:
 		return map_mr(mr_of(((const struct ff_map_mr_req *)req)->mr), tail, n_tail);
 	default:
@@ -396,19 +429,39 @@ struct ibv_pd *fake_shadow_pd(struct ffl_context *ctx)
 	return &pd->ibv;
 }
 
-static uint8_t *host_of(uint32_t handle, uint64_t va)
+/* [lock] */
+static uint8_t *host_of_(uint32_t handle, uint64_t va)
 {
-	const struct mr *m;
+	const struct mr *m = mr_of(handle);
 	uint8_t *host = NULL;
 
-	pthread_mutex_lock(&lock);
-	m = mr_of(handle);
 	for (unsigned i = 0; m && i < m->num; i++) {
 		const struct held *h = &m->held[i];
 
 		if (h->host && va >= h->run.va && va < h->run.va + h->run.len)
 			host = h->host + (va - h->run.va);
 	}
+	return host;
+}
+
+static uint8_t *host_of(uint32_t handle, uint64_t va)
+{
+	uint8_t *host;
+
+	pthread_mutex_lock(&lock);
+	host = host_of_(handle, va);
+	pthread_mutex_unlock(&lock);
+	return host;
+}
+
+bool fake_shadow_mr_store(struct ibv_mr *mr, uint64_t va, uint64_t value)
+{
+	volatile uint64_t *host;
+
+	pthread_mutex_lock(&lock);
+	host = (volatile uint64_t *)host_of_(mr->handle, va);
+	if (host)
+		*host = value;
 	pthread_mutex_unlock(&lock);
 	return host;
 }

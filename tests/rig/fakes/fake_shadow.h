@@ -22,6 +22,7 @@ struct fake_shadow {
 	int heat_fd;		      /* ... the router's end */
 	_Atomic uint32_t dones, busy; /* HEAT_DONEs, and those that said busy */
 	_Atomic uint32_t maps;	      /* MAP_MRs that were granted */
+	uint32_t drops;		      /* DROP_RUNS that were granted */
 	/* ffl_posted_wait(): the MR that it was called for last, and how many there were then */
 	_Atomic uint32_t waited_key, waited_mrs;
 };
@@ -42,6 +43,8 @@ uint64_t fake_shadow_pages(const struct ffl_context *ctx);
 uint8_t *fake_shadow_at(uint64_t va);
 /* The same for one MR, which may be any thread's. */
 uint8_t *fake_shadow_mr_at(struct ibv_mr *mr, uint64_t va);
+/* A store by that address, unless there is none; DROP_RUNS waits for it. */
+bool fake_shadow_mr_store(struct ibv_mr *mr, uint64_t va, uint64_t value);
 /* Bytes that the runs of the last registration cover, of that kind. */
 uint64_t fake_shadow_bytes(enum ff_run_kind kind);
 

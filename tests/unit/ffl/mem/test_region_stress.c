@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_region_stress.c - registering under a running program: threads register and deregister
- * overlapping ranges of one buffer while others write into it, read(2) into it, and fork. No write
- * may be lost, of the program, of the kernel or of the router, and no child may be seen.
+ * overlapping ranges of one buffer while others write into it, read(2) into it, make it private again,
+ * and fork. No write may be lost, of the program, of the kernel or of the router, and no child may be
+ * seen.
  *
  * Every page of the buffer has a slot for each of those who write, so that everybody knows what
  * must be in his own.
  *
- * build: tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c ffl/mem/private.c
  * timeout: 300
  * night: unit unit-san unit-tsan
  *
  * threads: yes
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +24,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/fakes/fake_shadow.h"
+#include "ffl/mem/region.h"
 
 #undef ibv_reg_mr
 
@@ -119,15 +122,13 @@ static void *registrar(void *arg)
 		if (!mr)
 			abort();
 		for (size_t page = first; page <= last; page++) {
-			uint8_t *host = fake_shadow_mr_at(mr, (uintptr_t)buf + page * PG + at);
-
 			if (*slot(page, at) != expect[page])
 				lost++;
-			if (!host)
-				continue; /* an edge: process_vm_*'s */
+			if (!fake_shadow_mr_store(mr, (uintptr_t)buf + page * PG + at,
+						  expect[page] + 1))
+				continue; /* an edge, or private again: process_vm_*'s */
 			zero_copy++;
 			expect[page]++;
-			*(volatile uint64_t *)host = expect[page];
 			if (*slot(page, at) != expect[page])
 				lost++;
 		}
@@ -158,11 +159,30 @@ static void *forker(void *arg)
 	return NULL;
 }
 
+static void *returner(void *arg)
+{
+	uint64_t done = 0;
+	unsigned seed = 7;
+
+	(void)arg;
+	while (!stop) {
+		size_t from = (size_t)rand_r(&seed) % PAGES;
+		size_t num = (size_t)rand_r(&seed) % 32 + 1;
+
+		if (num > PAGES - from)
+			num = PAGES - from;
+		if (ffl_private_has((uintptr_t)buf + from * PG, num * PG))
+			done += !ffl_private_make((uintptr_t)buf + from * PG, num * PG);
+		sched_yield();
+	}
+	return (void *)(uintptr_t)done;
+}
+
 static void no_write_is_lost(void **state)
 {
 	struct ffl_context *ctx = fake_shadow_open(true);
-	pthread_t reg[REGISTRARS], wr[WRITERS], rd, fk;
-	void *wrote;
+	pthread_t reg[REGISTRARS], wr[WRITERS], rd, fk, ret;
+	void *wrote, *returned;
 
 	(void)state;
 	pd = fake_shadow_pd(ctx);
@@ -177,6 +197,7 @@ static void no_write_is_lost(void **state)
 	for (uintptr_t i = 0; i < REGISTRARS; i++)
 		assert_int_equal(pthread_create(&reg[i], NULL, registrar, (void *)i), 0);
 	assert_int_equal(pthread_create(&fk, NULL, forker, NULL), 0);
+	assert_int_equal(pthread_create(&ret, NULL, returner, NULL), 0);
 	for (unsigned i = 0; i < REGISTRARS; i++)
 		pthread_join(reg[i], NULL);
 	pthread_join(fk, NULL);
@@ -186,11 +207,12 @@ static void no_write_is_lost(void **state)
 		assert_non_null(wrote);
 	}
 	pthread_join(rd, NULL);
+	pthread_join(ret, &returned);
 	assert_int_equal(lost, 0);
 	assert_int_equal(children_bad, 0);
 	assert_int_equal(fake_shadow.mrs, 0);
 	if (fake_shadow_has_uffd())
-		assert_true(zero_copy > rounds());
+		assert_true(zero_copy > rounds() && returned);
 	fake_shadow_close(ctx);
 	free(pd);
 	munmap(buf - PG, (PAGES + 2) * PG);

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -475,6 +476,138 @@ static void advised_before(void **state)
 		assert_int_equal(p[k], 7);
 }
 
+/* ---- the other way ------------------------------------------------------------------------------------ */
+
+/* The calls of mremap() in it. */
+enum { OUT_STASH, OUT_ENTRIES, OUT_COME, OUT_BACK };
+
+/* There is no router here. */
+static int settled(void *err)
+{
+	return *(int *)err;
+}
+
+static int settle_err;
+
+/* The place, which shows the file, becomes private. */
+static int out(unsigned mask)
+{
+	struct ffl_swap s = {
+		.p = p,
+		.len = LEN,
+		.prot = RW,
+		.home = mmap(NULL, LEN, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		.fd = memfd,
+		.off = place * LEN,
+		.maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC),
+	};
+	int err;
+
+	assert_ptr_not_equal(s.home, MAP_FAILED);
+	calls = 0;
+	fail_mask = mask;
+	err = ffl_window_out(&s, settled, &settle_err);
+	fail_mask = 0;
+	if (err)
+		munmap(s.home, LEN);
+	close(s.maps);
+	return err;
+}
+
+static void back_to_private(void **state)
+{
+	need_uffd(state);
+	for (;;) {
+		assert_int_equal(in(0), 0);
+		assert_true(is_replaced());
+		assert_int_equal(out(0), 0);
+		assert_false(is_replaced());
+		if (place % 10 == 0)
+			check_awake();
+		if (place == PLACES - 1)
+			break;
+		next();
+	}
+	finish();
+}
+
+static void back_refused(void **state)
+{
+	static const unsigned masks[] = { 1 << OUT_STASH, 1 << OUT_ENTRIES, 1 << OUT_COME,
+					  1 << OUT_COME | 1 << OUT_BACK };
+
+	need_uffd(state);
+	assert_int_equal(in(0), 0);
+	for (unsigned i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+		assert_int_equal(out(masks[i]), -ENOMEM);
+		assert_true(is_replaced());
+		check_awake();
+	}
+	settle_err = -EBUSY;
+	assert_int_equal(out(0), -EBUSY);
+	settle_err = 0;
+	assert_true(is_replaced());
+	check_awake();
+	assert_int_equal(out(0), 0);
+	assert_false(is_replaced());
+	finish();
+}
+
+/* Not the file: it stays as it is. */
+static void back_is_not_the_file(void **state)
+{
+	need_uffd(state);
+	assert_int_equal(out(0), -EAGAIN);
+	assert_false(is_replaced());
+	finish();
+}
+
+static void dropped_on_the_way_back(void **state)
+{
+	static const unsigned moments[] = { OUT_ENTRIES, OUT_COME, OUT_COME, OUT_BACK };
+	static const unsigned masks[] = { 0, 0, 1 << OUT_COME, 1 << OUT_COME };
+
+	need_uffd(state);
+	stop_counter();
+	for (unsigned i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+		memset(p, 7, LEN);
+		assert_int_equal(in(0), 0);
+		moment = moments[i];
+		before_call = drop_before;
+		assert_int_equal(out(masks[i]), masks[i] ? -ENOMEM : 0);
+		before_call = NULL;
+		pthread_join(other, NULL);
+		assert_true(is_zero(p + 3 * FF_PAGE, 2 * FF_PAGE));
+		for (size_t k = 0; k < LEN; k++)
+			if (k / FF_PAGE != 3 && k / FF_PAGE != 4)
+				assert_int_equal(p[k], 7);
+		next();
+	}
+}
+
+static void unmap_then(unsigned n)
+{
+	if (n == moment)
+		munmap(p + 3 * FF_PAGE, 2 * FF_PAGE);
+}
+
+/* What the program unmaps on the way stays unmapped, and the rest stays what it was. */
+static void unmapped_on_the_way_back(void **state)
+{
+	need_uffd(state);
+	stop_counter();
+	memset(p, 7, LEN);
+	assert_int_equal(in(0), 0);
+	moment = OUT_ENTRIES;
+	before_call = unmap_then;
+	assert_true(out(0) < 0);
+	before_call = NULL;
+	for (size_t k = 0; k < LEN; k++)
+		if (k / FF_PAGE != 3 && k / FF_PAGE != 4)
+			assert_int_equal(p[k], 7);
+	assert_int_equal(msync(p + 3 * FF_PAGE, FF_PAGE, MS_ASYNC), -1);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -482,7 +615,10 @@ int main(void)
 #define P(fn) cmocka_unit_test_prestate_setup_teardown(fn, setup, teardown, &has_probe)
 
 	return UNIT_RUN(T(one_after_the_other), T(refused), P(one_after_the_other), P(refused),
-			P(pinned), T(pinned_anywhere), P(locked), T(other_attributes), P(other_attributes), P(guarded),
+			P(pinned), T(pinned_anywhere), P(locked), T(other_attributes),
+			P(other_attributes), P(guarded),
 			T(dropped_meanwhile), P(dropped_meanwhile), T(unmapped_before),
-			T(mapped_before), P(advised_before));
+			T(mapped_before), P(advised_before), T(back_to_private), T(back_refused),
+			T(back_is_not_the_file), T(dropped_on_the_way_back),
+			T(unmapped_on_the_way_back));
 }
