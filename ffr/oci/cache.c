@@ -24,8 +24,7 @@
 #define MAGIC	   "glibc-ld.so.cache1.1"
 #define EXT_MAGIC  0xeaa42174u
 #define EXT_HWCAPS 1u
-#define FLAGS_LE   2	/* of the header: little endian */
-#define TEXT_MAX   4096 /* bytes of a name or a path, with its end */
+#define FLAGS_LE   2 /* of the header: little endian */
 
 struct old_header {
 	char magic[sizeof(OLD_MAGIC) - 1];
@@ -78,12 +77,12 @@ struct list {
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
-static const char *text_at(const char *base, size_t len, uint32_t offset)
+static const char *text_at(const char *base, size_t len, uint32_t offset, size_t longest)
 {
 	size_t max = offset < len ? len - offset : 0;
 
-	if (max > TEXT_MAX)
-		max = TEXT_MAX;
+	if (max > longest + 1)
+		max = longest + 1;
 	return max && memchr(base + offset, '\0', max) ? base + offset : NULL;
 }
 
@@ -118,7 +117,7 @@ static int read_hwcaps(struct list *l, const char *base, size_t len, const struc
 		return -ENOMEM;
 	for (size_t i = 0; i < l->num_hwcaps; i++) {
 		memcpy(&offset, base + s->offset + i * sizeof(offset), sizeof(offset));
-		l->hwcap[i] = text_at(base, len, offset);
+		l->hwcap[i] = text_at(base, len, offset, NAME_MAX);
 		if (!l->hwcap[i])
 			return -EBADMSG;
 	}
@@ -174,8 +173,8 @@ static int read_list(struct list *l, const char *base, size_t len, const char *f
 	for (uint32_t i = 0; i < l->head.num; i++) {
 		lib = &l->lib[l->num];
 		memcpy(&lib->e, base + sizeof(l->head) + i * sizeof(lib->e), sizeof(lib->e));
-		lib->key = text_at(base, len, lib->e.key);
-		lib->value = text_at(base, len, lib->e.value);
+		lib->key = text_at(base, len, lib->e.key, NAME_MAX);
+		lib->value = text_at(base, len, lib->e.value, PATH_MAX);
 		if (!lib->key || !lib->value)
 			return -EBADMSG;
 		l->num += !is_below(lib->value, folder);
@@ -236,19 +235,28 @@ static void insert(struct list *l, const char *key, const char *value, int flags
 /* ---- writing ------------------------------------------------------------------------------------ */
 
 struct out {
-	char *base;
+	char *base; /* room_for() bytes */
 	size_t at;
-	bool full;
 };
+
+/* Bytes that the list needs at most; above CACHE_MAX the rest is not counted. */
+static size_t room_for(const struct list *l)
+{
+	size_t n = sizeof(l->head) + l->num * sizeof(struct entry) + sizeof(struct extensions) +
+		   sizeof(struct section) + sizeof(uint32_t);
+
+	for (size_t i = 0; i < l->num && n <= CACHE_MAX; i++)
+		n += strlen(l->lib[i].key) + strlen(l->lib[i].value) + 2;
+	for (size_t i = 0; i < l->num_hwcaps && n <= CACHE_MAX; i++)
+		n += strlen(l->hwcap[i]) + 1 + sizeof(uint32_t);
+	return n;
+}
 
 /* Returns the offset. */
 static uint32_t put(struct out *o, const void *bytes, size_t n)
 {
 	size_t at = o->at;
 
-	o->full |= n > CACHE_MAX - at;
-	if (o->full)
-		return 0;
 	memcpy(o->base + at, bytes, n);
 	o->at += n;
 	return (uint32_t)at;
@@ -299,16 +307,19 @@ static void put_hwcaps(struct out *o, struct list *l)
 
 static int write_list(struct list *l, struct out *o)
 {
-	size_t begin = sizeof(l->head) + l->num * sizeof(struct entry);
+	size_t begin = sizeof(l->head) + l->num * sizeof(struct entry), room = room_for(l);
 
-	if (begin > CACHE_MAX)
+	if (room > CACHE_MAX)
 		return -E2BIG;
+	o->base = calloc(1, room);
+	if (!o->base)
+		return -ENOMEM;
 	memcpy(l->head.magic, MAGIC, sizeof(l->head.magic));
 	l->head.flags = l->head.flags ? l->head.flags : FLAGS_LE;
 	l->head.num = (uint32_t)l->num;
 	l->head.extensions = 0;
 	o->at = begin;
-	for (size_t i = 0; i < l->num && !o->full; i++) {
+	for (size_t i = 0; i < l->num; i++) {
 		put_lib(o, &l->lib[i]);
 		memcpy(o->base + sizeof(l->head) + i * sizeof(struct entry), &l->lib[i].e,
 		       sizeof(struct entry));
@@ -316,16 +327,16 @@ static int write_list(struct list *l, struct out *o)
 	l->head.strings = (uint32_t)(o->at - begin);
 	put_hwcaps(o, l);
 	memcpy(o->base, &l->head, sizeof(l->head));
-	return o->full ? -E2BIG : 0;
+	return 0;
 }
 
 int cache_edit(const void *old, size_t len, const char *folder, const char *const *names, int flags,
 	       char **new, size_t *new_len)
 {
 	char path[NUM_NAMES][PATH_MAX];
-	struct out o = { .base = calloc(1, CACHE_MAX) };
+	struct out o = { 0 };
 	struct list l = { 0 };
-	int err = o.base ? read_list(&l, old, len, folder, NUM_NAMES) : -ENOMEM;
+	int err = read_list(&l, old, len, folder, NUM_NAMES);
 
 	for (size_t i = 0; names && i < NUM_NAMES && !err; i++) {
 		snprintf(path[i], sizeof(path[i]), "%s/%s", folder, names[i]);
@@ -335,10 +346,8 @@ int cache_edit(const void *old, size_t len, const char *folder, const char *cons
 		err = write_list(&l, &o);
 	free(l.lib);
 	free(l.hwcap);
-	if (err) {
-		free(o.base);
+	if (err)
 		return err;
-	}
 	*new = o.base;
 	*new_len = o.at;
 	return 0;

@@ -273,7 +273,7 @@ static void too_large(void **state)
 	memcpy(big, &h, sizeof(h));
 	memset(big + n - text - 1, 'x', text);
 	for (size_t i = 0; i < num; i++) {
-		struct entry e = { .key = (uint32_t)(n - text - 1), .value = (uint32_t)(n - 3) };
+		struct entry e = { .key = (uint32_t)(n - 3), .value = (uint32_t)(n - text - 1) };
 
 		memcpy(big + sizeof(h) + i * sizeof(e), &e, sizeof(e));
 	}
