@@ -16,6 +16,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -61,10 +62,39 @@ int rootfs_own_folder(int root, const char *path)
 	return open_in(root, path, O_PATH | O_DIRECTORY, RESOLVE_NO_XDEV);
 }
 
+/*
+ * A folder (mode S_IFDIR) or an empty file of that name, of the parent's owner: with user namespaces that is the container's root. A
+ * file system that was mounted in such a namespace takes files of its users only (EOVERFLOW). 0 or -errno.
+ */
+static int make(int parent, const char *name, mode_t mode)
+{
+	struct stat st;
+	int err = 0;
+
+	if (fstat(parent, &st))
+		return -errno;
+	for (int as_owner = 0; as_owner < 2; as_owner++) {
+		if (as_owner) {
+			setfsgid(st.st_gid);
+			setfsuid(st.st_uid);
+		}
+		err = S_ISDIR(mode) ? mkdirat(parent, name, mode & 0777) :
+				      mknodat(parent, name, mode, 0);
+		err = err ? -errno : 0;
+		if (err != -EOVERFLOW)
+			break;
+	}
+	setfsuid(0);
+	setfsgid(0);
+	if (!err && st.st_uid)
+		(void)!fchownat(parent, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW);
+	return err;
+}
+
 int rootfs_folder(int root, const char *path)
 {
 	char part[256];
-	int parent, fd = rootfs_open(root, path, O_PATH | O_DIRECTORY);
+	int parent, err, fd = rootfs_open(root, path, O_PATH | O_DIRECTORY);
 	const char *slash = strrchr(path, '/');
 
 	if (fd != -ENOENT || strlen(path) >= sizeof(part))
@@ -73,8 +103,9 @@ int rootfs_folder(int root, const char *path)
 	parent = slash ? rootfs_folder(root, part) : dup(root);
 	if (parent < 0)
 		return parent;
-	if (mkdirat(parent, slash ? slash + 1 : path, 0755) && errno != EEXIST)
-		fd = -errno;
+	err = make(parent, slash ? slash + 1 : path, S_IFDIR | 0755);
+	if (err && err != -EEXIST)
+		fd = err;
 	close(parent);
 	/* a link to nowhere is still nowhere */
 	return fd != -ENOENT ? fd : rootfs_open(root, path, O_PATH | O_DIRECTORY);
@@ -103,19 +134,19 @@ static int existing(int root, const char *folder, const char *name)
 
 int rootfs_file(int root, const char *folder, const char *name)
 {
-	int dir, made, fd = existing(root, folder, name);
+	int dir, err, fd = existing(root, folder, name);
 
 	if (fd != -ENOENT)
 		return fd;
 	dir = rootfs_folder(root, folder);
 	if (dir < 0)
 		return dir;
-	made = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
-	fd = made < 0 ? -errno : openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (made >= 0)
-		close(made);
+	err = make(dir, name, S_IFREG | 0644);
+	fd = err ? err : openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (!err && fd < 0)
+		fd = -errno;
 	close(dir);
-	return made >= 0 && fd < 0 ? -errno : fd;
+	return fd;
 }
 
 /* A regular file for reading: opening it does not wait, whatever it is by now. */

@@ -6,10 +6,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
@@ -257,10 +260,85 @@ static void only_over_regular_files(void **state)
 	assert_int_equal(rootfs_file(root, "dev/infiniband", "uverbs_ff0"), -ENOTDIR);
 }
 
+static void write_map(pid_t child, const char *file)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)child, file);
+	fd = open(path, O_WRONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "0 700000 1000", 13), 13);
+	close(fd);
+}
+
+/* A process with a user namespace and a tmpfs of that at `dir`, until its pipe is closed; 0: not here. */
+static pid_t remapped(int pipe_in[2], int pipe_out[2])
+{
+	pid_t child;
+	char c = 0;
+
+	assert_int_equal(pipe(pipe_in) | pipe(pipe_out), 0);
+	child = fork();
+	if (!child) {
+		close(pipe_in[1]);
+		close(pipe_out[0]);
+		c = unshare(CLONE_NEWUSER | CLONE_NEWNS) ? 'n' : 'y';
+		if (write(pipe_out[1], &c, 1) != 1 || read(pipe_in[0], &c, 1) != 1)
+			_exit(1);
+		c = setgid(0) || setuid(0) || mount("none", dir, "tmpfs", 0, "mode=755") ? 'n' :
+											   'y';
+		if (write(pipe_out[1], &c, 1) == 1)
+			(void)!read(pipe_in[0], &c, 1);
+		_exit(0);
+	}
+	close(pipe_in[0]);
+	close(pipe_out[1]);
+	assert_int_equal(read(pipe_out[0], &c, 1), 1);
+	if (c == 'y') {
+		write_map(child, "uid_map");
+		write_map(child, "gid_map");
+		assert_int_equal(write(pipe_in[1], &c, 1), 1);
+		assert_int_equal(read(pipe_out[0], &c, 1), 1);
+	}
+	return c == 'y' ? child : 0;
+}
+
+/* dockerd's userns-remap: what is made is the container's root's, also where the host's root may make nothing. */
+static void user_namespace(void **state)
+{
+	char path[128];
+	struct stat st;
+	int in[2], out[2], there, fd;
+	pid_t child;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	child = remapped(in, out);
+	if (!child)
+		skip();
+	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)child, dir);
+	there = open(path, O_PATH | O_DIRECTORY);
+	assert_int_equal(mkdirat(there, "dev", 0755), -1);
+	assert_int_equal(errno, EOVERFLOW);
+	fd = rootfs_file(there, "dev/infiniband", "uverbs_ff0");
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_uid, 700000);
+	assert_int_equal(st.st_gid, 700000);
+	close(fd);
+	close(there);
+	close(in[1]);
+	close(out[0]);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	return UNIT_RUN(T(links), T(alpine), T(another_machine), T(others_are_told_apart),
-			T(garbage), T(links_lead_nowhere), T(only_over_regular_files));
+			T(garbage), T(links_lead_nowhere), T(only_over_regular_files),
+			T(user_namespace));
 }
