@@ -312,6 +312,7 @@ int main(int argc, char **argv)
 			_exit(0);
 		}
 		CHECK(waitpid(pid, NULL, 0) == pid);
+		say_begun();   /* what the container owes from before keeps it from more */
 		usleep(10000); /* it is refused for a while */
 	}
 }
