@@ -27,12 +27,14 @@ grep -qs VERSION_CODENAME=bookworm /etc/os-release || skip "its packages are thi
 # A Debian 12 in which dpkg works, without libibverbs; its packages in $OUT/c, with programs of ours.
 kept=$FF_CACHE/delivery-bookworm
 if [[ ! -e $kept/root.tar ]]; then
-	mkdir -p "$kept.new" && cd "$kept.new" || fail "$kept.new"
+	mkdir -p "$kept.new"
+	cd "$kept.new" || fail "$kept.new"
 	apt-get download libibverbs1 librdmacm1 ibverbs-utils libnl-3-200 libnl-route-3-200 ibverbs-providers libibverbs-dev \
 		libibumad3 >"$OUT/apt" 2>&1 || skip "no packages: $(tail -n 1 "$OUT/apt")"
 	mmdebstrap --quiet --variant=minbase bookworm root.tar "deb $(image_source) bookworm main" >"$OUT/apt" 2>&1 ||
 		skip "no image can be made here: $(tail -n 1 "$OUT/apt")"
-	cd "$OUT" && mv "$kept.new" "$kept" || fail "$kept"
+	cd "$OUT" || fail "$OUT"
+	mv "$kept.new" "$kept" || fail "$kept"
 fi
 mkdir "$OUT/c" "$OUT/image"
 cp "$kept"/*.deb "$OUT/c"
@@ -49,14 +51,17 @@ gcc -x c -o "$OUT/c/find" - -ldl <<'C' || fail "find does not compile"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* Which file each name leads to; "-" waits. */
+/* Which file each name leads to; "-" waits, and makes a folder to say so. */
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
-		if (argv[i][0] == '-')
+		if (argv[i][0] == '-') {
+			mkdir("/tmp/waits", 0700);
 			return pause();
+		}
 		void *lib = argv[i][0] == '+' ? dlmopen(LM_ID_NEWLM, argv[i] + 1, RTLD_NOW) : dlopen(argv[i], RTLD_NOW);
 		void *f = lib ? dlsym(lib, "ibv_get_device_list") : NULL;
 		Dl_info info;
@@ -102,6 +107,7 @@ for way in runtime flags; do
 	done
 
 	step "$way: a program with AddressSanitizer"
+	# shellcheck disable=SC2016
 	out=$($way ff-delivery:verbs sh -c 'LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/c/san /c/asan')
 	[[ $out == starts ]] || fail "$out"
 done
@@ -158,11 +164,11 @@ step "ffctl container check tells which library a process has"
 checks() { # REGEX PROGRAM...: what is said of it
 	local pid out
 	"${docker[@]}" exec -d ff-web "${@:2}" - || fail "exec"
-	wait_for 60 eval 'pid=$("${docker[@]}" top ff-web -C find -o pid | tail -n +2 | head -n 1); [[ -n $pid ]]' || fail "$* does not run"
-	waits() { grep -qs pause "/proc/$pid/wchan" || grep -qs "^State:	S" "/proc/$pid/status"; }
-	wait_for 60 waits || fail "$* does not wait"
+	wait_for 60 "${docker[@]}" exec ff-web test -e /tmp/waits || fail "$* does not wait"
+	pid=$("${docker[@]}" top ff-web -C find -o pid | tail -n 1)
 	out=$(router_ctl container check web --pid "$pid")
 	kill -KILL "$pid"
+	"${docker[@]}" exec ff-web rmdir /tmp/waits || fail "rmdir"
 	grep -E >/dev/null "$1" <<<"$out" || fail "$out"
 }
 checks '^ok .*has loaded no libibverbs yet, and would find /usr/lib/freeflow' /c/find
