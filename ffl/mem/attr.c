@@ -219,9 +219,7 @@ static int look_at(struct look *l)
 
 int ffl_attr_of_shadow(uintptr_t va, uintptr_t end, struct ffl_attr *out)
 {
-	struct look l = {
-		.va = va, .end = end, .attr = out, .is_first = true, .is_shadow = true
-	};
+	struct look l = { .va = va, .end = end, .attr = out, .is_first = true, .is_shadow = true };
 
 	return look_at(&l);
 }
@@ -286,8 +284,8 @@ void ffl_attr_fini(void)
 
 void ffl_attr_forget(void)
 {
-	mm_map(room, room_len, PROT_NONE,
-	       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	mm_map(room, room_len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+	       -1, 0);
 }
 
 /* A page at `at` that was asked for the same. 0 or -errno. */
@@ -297,8 +295,8 @@ static int model(char *at, int uffd, const struct ffl_attr *a, int prot, int fla
 				     .mode = UFFDIO_REGISTER_MODE_MISSING };
 	int err;
 
-	if (mm_map(at, FF_PAGE, prot | PROT_WRITE,
-		   flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (mm_map(at, FF_PAGE, prot | PROT_WRITE, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		   -1, 0) == MAP_FAILED)
 		return -errno;
 	if (!(prot & PROT_WRITE)) {
 		/* somebody has written to it before, else there were nothing to be replaced */

@@ -30,7 +30,7 @@
 #include "ffl/session/mm.h"
 
 #define SETTLE_TRIES 10000u
-#define WAIT_NS 1000000000u /* for what is being registered */
+#define WAIT_NS	     1000000000u /* for what is being registered */
 
 /* Not a cancellation point, as what the program has called is none. */
 static int maps_open(void)

@@ -474,8 +474,7 @@ static int swap(const struct ffl_swap *s)
 	if (err)
 		goto err_back;
 	memcpy(s->home, stash, s->len);
-	if (ffl_attr_is_locked(stash) != s->attr->is_locked ||
-	    !ffl_attr_is(s->p, s->len, s->maps))
+	if (ffl_attr_is_locked(stash) != s->attr->is_locked || !ffl_attr_is(s->p, s->len, s->maps))
 		err = -ESTALE;
 	if (!is_empty(s->p, s->len)) {
 		abandon(s->p, s->len);
@@ -566,7 +565,8 @@ static void reopen(const struct ffl_swap *s)
 	}
 	punch(s);
 	mm_protect(stash, s->len, s->prot);
-	if (move(stash, s->len, s->p)) /* too many mappings: nobody tells of what is dropped there */
+	if (move(stash, s->len,
+		 s->p)) /* too many mappings: nobody tells of what is dropped there */
 		uffd_unregister(s->p, s->len);
 	punch_gone(s);
 	uffd_wake(s->p, s->len);

@@ -149,8 +149,8 @@ struct ffl_context {
 	struct ffl_context *next;  /* list of the open ones; context.c's lock */
 	bool has_regions;	   /* [region lock] ffl_regions_fini() is to come */
 	struct ffl_context *next_regions; /* [region lock] list of those */
-	bool no_pages;		   /* [region lock] there are no shadow pages to be had */
-	struct ffl_heat *heat;	   /* mem/heat.c; region lock; NULL: nothing was large yet */
+	bool no_pages;			  /* [region lock] there are no shadow pages to be had */
+	struct ffl_heat *heat;		  /* mem/heat.c; region lock; NULL: nothing was large yet */
 };
 static_assert(offsetof(struct ffl_context, v) % 8 == 0, "");
 

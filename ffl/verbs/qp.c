@@ -132,10 +132,19 @@ int ffl_qp_make(struct ffl_context *ctx, const struct ffl_qp_maker *by,
 		const struct ff_create_qp_req *req, struct ff_create_qp_resp *resp,
 		enum ibv_qp_state *state)
 {
-	if (by)
-		return by->make(by->arg, req, resp, state);
-	*state = IBV_QPS_RESET;
-	return FFL_CALL(ctx, CREATE_QP, req, resp);
+	int err;
+
+	if (!by) {
+		*state = IBV_QPS_RESET;
+		return FFL_CALL(ctx, CREATE_QP, req, resp);
+	}
+	err = by->make(by->arg, req, resp, state);
+	if (err == -EAGAIN) { /* a QP that is used at once, in a segment that is not mapped yet */
+		err = ffl_segs_confirm(ctx);
+		if (!err)
+			err = by->make(by->arg, req, resp, state);
+	}
+	return err;
 }
 
 /* Of attr, only what struct ibv_qp_init_attr has, too, is read and written. */

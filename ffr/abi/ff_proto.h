@@ -192,8 +192,8 @@ struct ff_hello_resp {
 
 /*
  * GET_SEG: the descriptor of a segment. It can be mapped until a call names something in the segment (segment 0: until
- * any other call), or the client says that it has it mapped. RESIZE_CQ, and CREATE_SRQ of an XRC SRQ, are answered with
- * -EAGAIN where the new ring would be in a segment of which the client has not said so.
+ * any other call), or the client says that it has it mapped. RESIZE_CQ, CREATE_SRQ of an XRC SRQ, and CM_CREATE_QP of a UD QP are
+ * answered with -EAGAIN where the new ring would be in a segment of which the client has not said so.
  */
 #define FF_SEG_MAPPED 1u /* flags: it is mapped, and no descriptor is wanted */
 struct ff_get_seg_req {
@@ -262,7 +262,7 @@ struct ff_query_gid_resp {
 #define FF_NDEVS_MAX	256u /* elements of one request */
 #define FF_NDEV_NAME_SZ 16u
 struct ff_ndev {
-	uint8_t addr[16];	    /* IPv4 as ::ffff:a.b.c.d; zero: for a GID that is on no interface */
+	uint8_t addr[16]; /* IPv4 as ::ffff:a.b.c.d; zero: for a GID that is on no interface */
 	char name[FF_NDEV_NAME_SZ]; /* ends with 0 */
 };
 struct ff_tell_ndevs_req {

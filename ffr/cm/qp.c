@@ -158,6 +158,9 @@ int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state)
 	struct ff_modify_qp_req step[CTL_QP_STEPS];
 	int err = qp ? 0 : -EINVAL;
 
+	/* one in INIT waits for a further call; one of UD runners use at once */
+	if (!err && n > 1 && !seg_get(qp->o.ses, qp->sq_at.seg)->sealed)
+		err = -EAGAIN;
 	for (unsigned i = 0; i < n && !err; i++)
 		err = step_to(id, path[i], &step[i]);
 	return err ? err : ctl_qp_walk(id->cm->ctl, qp, step, n, state);
@@ -166,7 +169,8 @@ int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state)
 int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources,
 		  uint8_t initiator_depth)
 {
-	struct qp *qp = client_qp(id, handle);
+	struct session *dev = import_source(id->o.ses);
+	struct qp *qp = dev ? qp_named(dev, handle) : NULL;
 	struct ff_modify_qp_req step[2];
 	struct ff_qp_attr *rtr = &step[0].attr, *rts = &step[1].attr;
 	int err = qp ? 0 : -EINVAL;

@@ -279,9 +279,7 @@ int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_
 		if (step[i].mask & IBV_QP_AV)
 			dir_meet(qp->o.ses->cont, &step[i].attr.ah);
 	f = qp->o.ses->fast;
-	err = seg_seal(qp->o.ses, qp->sq_at.seg); /* its receive queue is there, too */
-	if (!err)
-		err = walk_prepare(qp, &lim, step, n);
+	err = walk_prepare(qp, &lim, step, n);
 	if (err)
 		return err;
 	fast_lock(f->host);
@@ -298,7 +296,7 @@ int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_
 int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
 		  struct ff_modify_qp_resp *resp)
 {
-	struct qp *qp = qp_get(c->s, req->qp);
+	struct qp *qp = qp_named(c->s, req->qp);
 
 	return qp ? ctl_qp_walk(c->ctl, qp, req, 1, &resp->qp_state) : -EINVAL;
 }

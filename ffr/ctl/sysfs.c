@@ -102,7 +102,7 @@ static const char *const counter_name[] = {
 struct sysfs {
 	/* The interfaces of its addresses, where a client has told one; else the name is empty. */
 	struct ff_ndev ndev[CONTAINER_MAX_GIDS], any; /* any: where it has no address of its own */
-	int counters_fd, hw_fd; /* directories; -1 */
+	int counters_fd, hw_fd;			      /* directories; -1 */
 	uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
 	/* Who counts, how much they had done when it was seen to change, and the looks since then. */
 	const struct fast *fast;
@@ -230,7 +230,8 @@ static int write_pci(struct container *c, int fd)
 	const struct ctl *ctl = ((struct container_ctl *)c->ctl)->ctl;
 	int err = sysfile_printf(fd, "vendor", "0x%04x\n", ctl->dev.vendor_id & 0xffff);
 
-	err = err ? err : sysfile_printf(fd, "device", "0x%04x\n", ctl->dev.vendor_part_id & 0xffff);
+	err = err ? err :
+		    sysfile_printf(fd, "device", "0x%04x\n", ctl->dev.vendor_part_id & 0xffff);
 	err = err ? err : sysfile_write(fd, "subsystem_vendor", "0x0000\n");
 	err = err ? err : sysfile_write(fd, "subsystem_device", "0x0000\n");
 	err = err ? err : sysfile_write(fd, "class", "0x020000\n");
@@ -274,7 +275,7 @@ static int write_port(struct container *c, int fd)
 	err = err ? err : sysfile_write(fd, "sm_sl", "0\n");
 	return err ? err :
 		     sysfile_printf(fd, "cap_mask", "0x%08x\n",
-				 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
+				    (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
 }
 
 /* One file of the directory below port_fd. */

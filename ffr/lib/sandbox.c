@@ -287,7 +287,7 @@ static const struct rule clients[] = {
 	ANY(mkdir),
 	ANY(mkdirat),
 	ANY(symlinkat), /* ctl/sysfile.c */
-	ANY(dup), /* a folder that is listed and kept */
+	ANY(dup),	/* a folder that is listed and kept */
 	ANY(chmod),
 	ANY(fchmodat),
 	ANY(renameat), /* cgroup.c */

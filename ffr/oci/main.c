@@ -25,7 +25,6 @@
 #include "ffr/abi/ff_proto.h"
 #include "ffr/oci/oci.h"
 
-
 static void warn_line(const char *text)
 {
 	fprintf(stderr, "freeflow: %s\n", text);

@@ -126,7 +126,7 @@ step "11: a process without the library, and an address of another network"
 unshare -n sleep 60 &
 job=$!
 doctor h0c1 --pid $job
-says '^PROBLEM +.*names the library'
+says '^PROBLEM +.*libibverbs.so.1 there'
 says '^note +container h0c1: .* is none of its network'
 kill $job
 wait $job

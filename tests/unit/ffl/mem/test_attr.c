@@ -333,6 +333,6 @@ int main(void)
 			cmocka_unit_test(locked_is_locked_again),
 			cmocka_unit_test(what_cannot_be_asked_again),
 			cmocka_unit_test(parts_that_differ), cmocka_unit_test(it_takes_too_long),
-			C(alike_if_asked_the_same), C(not_alike), C(locked_memory), C(all_memory_is_locked),
-			C(parts_are_not_alike), C(touched_meanwhile));
+			C(alike_if_asked_the_same), C(not_alike), C(locked_memory),
+			C(all_memory_is_locked), C(parts_are_not_alike), C(touched_meanwhile));
 }

@@ -616,9 +616,8 @@ int main(void)
 
 	return UNIT_RUN(T(one_after_the_other), T(refused), P(one_after_the_other), P(refused),
 			P(pinned), T(pinned_anywhere), P(locked), T(other_attributes),
-			P(other_attributes), P(guarded),
-			T(dropped_meanwhile), P(dropped_meanwhile), T(unmapped_before),
-			T(mapped_before), P(advised_before), T(back_to_private), T(back_refused),
-			T(back_is_not_the_file), T(dropped_on_the_way_back),
+			P(other_attributes), P(guarded), T(dropped_meanwhile), P(dropped_meanwhile),
+			T(unmapped_before), T(mapped_before), P(advised_before), T(back_to_private),
+			T(back_refused), T(back_is_not_the_file), T(dropped_on_the_way_back),
 			T(unmapped_on_the_way_back));
 }

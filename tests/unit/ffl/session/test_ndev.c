@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_ndev.c - ffl/entry/ndev.c: the interfaces of the process's addresses, in a network of its own where it may make one.
+ * test_ndev.c - ffl/session/ndev.c: the interfaces of the process's addresses, in a network of its own where it may make one.
  *
  * build: ffl/session/log.c
  */
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
-#include "ffl/entry/ndev.c"
+#include "ffl/session/ndev.c"
 
 static struct ff_ndev told[FF_NDEVS_MAX + 1];
 static unsigned num_told;
@@ -94,7 +94,8 @@ static void a_network_later(void **state)
 	ffl_ndevs_tell(NULL);
 	assert_true(is_told(net1s, "net1"));
 	assert_true(is_told(none, "net1"));
-	assert_int_equal(system("ip link set net1 down && ip link set net1 name x && ip link set x up"), 0);
+	assert_int_equal(
+		system("ip link set net1 down && ip link set net1 name x && ip link set x up"), 0);
 	assert_int_equal(ffl_ndev_of(net1s), if_nametoindex("x"));
 	ffl_ndevs_tell(NULL);
 	assert_true(is_told(none, "x"));
