@@ -37,7 +37,8 @@ pci=$(there "$DIR"/device)
 for f in vendor device class numa_node local_cpus local_cpulist; do
 	[[ -n $(file "$A" "$pci/$f") ]] || fail "$pci/$f"
 done
-[[ $(file "$A" "$pci"/local_cpulist) == $(sed 's/-0$//' <<<"0-$(($(getconf _NPROCESSORS_CONF) - 1))") ]] ||
+cpus=0-$(($(getconf _NPROCESSORS_CONF) - 1))
+[[ $(file "$A" "$pci"/local_cpulist) == "${cpus%-0}" ]] ||
 	fail "local_cpulist: $(file "$A" "$pci"/local_cpulist)"
 VERBS=/run/freeflow/sys/class/infiniband_verbs
 [[ $(file "$A" $VERBS/abi_version) == 6 && $(file "$A" $VERBS/uverbs_ff0/ibdev) == ff0 &&

@@ -69,9 +69,11 @@ flag_sys() {
 	[[ $("${in[@]}" readlink -f $link/device/net/eth0) == "$("${in[@]}" readlink -f /sys/class/net/eth0)" &&
 		$("${in[@]}" cat /sys/class/net/eth0/address) == ??:??:??:??:??:?? ]] || fail "device/net"
 	"${in[@]}" sh -c 'mkdir /sys/class/x || touch /sys/class/infiniband/x' 2>/dev/null && fail "it can be written to"
-	"${docker[@]}" network create "$net" >/dev/null && "${docker[@]}" network connect "$net" ff-a || fail "network"
+	"${docker[@]}" network create "$net" >/dev/null || fail "network create"
+	"${docker[@]}" network connect "$net" ff-a || fail "network connect"
 	[[ $("${in[@]}" ls /sys/class/net | grep eth) == $'eth0\neth1' ]] || fail "interfaces: $("${in[@]}" ls /sys/class/net)"
-	"${docker[@]}" network disconnect "$net" ff-a && "${docker[@]}" network rm "$net" >/dev/null || fail "network rm"
+	"${docker[@]}" network disconnect "$net" ff-a || fail "network disconnect"
+	"${docker[@]}" network rm "$net" >/dev/null || fail "network rm"
 	[[ $("${docker[@]}" run --rm --label freeflow.test=runtime "$image" ls /sys/class) == "$classes" ]] ||
 		fail "another container has other classes"
 }
