@@ -65,6 +65,7 @@ static const struct {
 	{ "ac", 0 }, /* accounting is the file's */
 	{ "nr", 0 },
 	{ "sd", 0 }, /* a new mapping is soft-dirty */
+	{ "uw", 0 }, /* a userfaultfd: track.c's, or else the window cannot be opened */
 	{ "lo", 0 }, /* is_locked */
 	{ "dd", MADV_DONTDUMP },
 	{ "sr", MADV_SEQUENTIAL },

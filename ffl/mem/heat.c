@@ -11,6 +11,9 @@
  * event some time later (ffr/ctl/hot.c). If the MR is still there, the part is replaced, and the router is told of
  * the further runs by MAP_MR. Who registers, moves the bytes once and deregisters, has nothing replaced.
  *
+ * Until it is replaced the MR is tracked (track.c): the router knows when the program moves the memory, or maps
+ * something else there. A part is replaced for all MRs of the context that have it, since it is not tracked any more.
+ *
  * A program that waits for what others write to its memory makes no call in which this could be done; so
  * there is a thread. Nothing depends on it but speed: what was not replaced, or not told, the router goes on
  * copying, from the same addresses and so the same pages.
@@ -25,7 +28,8 @@
  *	it, replaces a slice and tells the router with the region lock held all the time; who deregisters
  *	takes the MR off the list first, by that lock.
  *	fork(): holds the region lock; the child has no thread, and no sessions of the parent's.
- *	Unmapping: region.c compares what is mapped, and window.c once more in the window.
+ *	Unmapping: region.c compares what is mapped, and window.c once more in the window. The router takes no run
+ *	for what is not where it was.
  *	Signals: none are delivered to it, but for those by which libc changes all threads' user ids.
  *	The end: ffl_regions_fini() stops the thread. The router's death ends it by the socket's end.
  *	A process ends when its last thread does; so when all others are gone, and the first one has left by
@@ -48,6 +52,7 @@
 #include <unistd.h>
 
 #include "ffl/mem/region.h"
+#include "ffl/mem/track.h"
 #include "ffl/session/mm.h"
 
 /*
@@ -70,6 +75,7 @@ __asm__(".symver pthread_attr_setstack, pthread_attr_setstack@" LIBC_BASE);
 
 #define LAZY_MIN    ((size_t)1 << 20) /* bytes of an MR */
 #define SLICE	    ((size_t)1 << 20) /* bytes between two releases of the region lock */
+#define MAP_TRIES   1000u
 #define STACK	    ((size_t)128 << 10)
 #define STACK_LARGE ((size_t)2 << 20) /* for a program with much thread-local memory */
 #define STACK_PAD   ((size_t)32 << 10)
@@ -109,12 +115,16 @@ static struct ffl_lazy *find(const struct ffl_context *ctx, const struct ff_heat
 	return NULL;
 }
 
-/* [region lock] Claim what the MR has no run for in [from, to). The number of runs, in `fresh`. */
-static unsigned claim_gaps(struct ffl_lazy *l, uintptr_t from, uintptr_t to)
+/*
+ * [region lock] Claim what the MR has no run for in [from, to). The number of runs, in `fresh`;
+ * *left: bytes that have none.
+ */
+static unsigned claim_gaps(struct ffl_lazy *l, uintptr_t from, uintptr_t to, size_t *left)
 {
 	const struct ffl_mr *mr = l->mr;
 	unsigned n = 0, max = FF_MR_MAX_RUNS - mr->num_runs;
 
+	*left = 0;
 	for (unsigned k = 0; k <= mr->num_runs && from < to; k++) {
 		const struct ff_mr_run *r = &mr->run[k];
 		uintptr_t end = k < mr->num_runs && r->va < to ? r->va : to;
@@ -122,7 +132,9 @@ static unsigned claim_gaps(struct ffl_lazy *l, uintptr_t from, uintptr_t to)
 
 		if (end > from) {
 			got = ffl_regions_claim_part(l, from, end, fresh + n, max - n);
-			n += got > 0 ? (unsigned)got : 0;
+			*left += end - from;
+			for (; got > 0; got--)
+				*left -= fresh[n++].len;
 		}
 		if (k < mr->num_runs && r->va + r->len > from)
 			from = r->va + r->len;
@@ -156,25 +168,83 @@ static void merge(struct ffl_mr *mr, unsigned n, struct ff_mr_run *all)
 	mr->num_runs = num;
 }
 
-/* [region lock] Replace [from, to), as far as it can be, and tell the router. */
-static void replace(struct ffl_lazy *l, uintptr_t from, uintptr_t to)
+/*
+ * [region lock] Replace [from, to), which is closed, as far as it can be, and tell the router.
+ * `open`: it is to open what is closed, if there are runs for all of it. True: it did.
+ */
+static bool replace_of(struct ffl_lazy *l, uintptr_t from, uintptr_t to, bool open)
 {
 	struct ffl_mr *mr = l->mr;
 	struct ff_map_mr_req req = { .mr = mr->ibv.handle };
 	struct ff_map_mr_resp resp;
 	struct ff_mr_run *all = malloc(FF_MR_MAX_RUNS * sizeof(*all));
+	size_t left;
 	unsigned n;
+	int err = -EAGAIN;
 
-	n = all ? claim_gaps(l, from, to) : 0;
+	n = all ? claim_gaps(l, from, to, &left) : 0;
 	if (!n) {
 		free(all);
-		return;
+		return false;
 	}
+	req.open = open && !left;
 	/* where the router does not take them, it goes on copying: the pages stay until the MR's end */
-	if (!ffl_call(mr->ctx, FF_MSG_MAP_MR, &req, sizeof(req), fresh, sizeof(fresh[0]), n, &resp,
-		      sizeof(resp), NULL, 0, NULL))
+	for (unsigned i = 0; err == -EAGAIN && i < MAP_TRIES; i++) {
+		err = ffl_call(mr->ctx, FF_MSG_MAP_MR, &req, sizeof(req), fresh, sizeof(fresh[0]),
+			       n, &resp, sizeof(resp), NULL, 0, NULL);
+		if (err == -EAGAIN) /* mappings that are tracked are being changed */
+			sched_yield();
+	}
+	if (!err)
 		mr->zero_copy = resp.zero_copy;
 	merge(mr, n, all);
+	return req.open && !err;
+}
+
+/* [region lock] Whole pages that an MR may have replaced, of [from, to). False: there are none. */
+static bool part_of(const struct ffl_lazy *l, uintptr_t *from, uintptr_t *to)
+{
+	*from = *from > l->from ? *from : l->from;
+	*to = *to < l->to ? *to : l->to;
+	return *from < *to;
+}
+
+/*
+ * [region lock] Replace [from, to) of that MR, and of all others of its context that have it: what
+ * was replaced is not tracked any more.
+ */
+static void replace(struct ffl_lazy *l, uintptr_t from, uintptr_t to)
+{
+	struct ffl_context *ctx = l->mr->ctx;
+	int uffd = ffl_track_close(ctx, from, to);
+	bool is_open, alone = true;
+
+	if (uffd < 0)
+		return;
+	for (struct ffl_lazy *o = lazies; o; o = o->next) {
+		uintptr_t lo = from, hi = to;
+
+		if (o == l || o->mr->ctx != ctx || !part_of(o, &lo, &hi))
+			continue;
+		replace_of(o, lo, hi, false);
+		alone = false;
+	}
+	is_open = replace_of(l, from, to, alone);
+	if (!is_open)
+		ffl_track_open(ctx, from, to, uffd);
+	close(uffd);
+}
+
+void ffl_heat_replace(uintptr_t from, uintptr_t to)
+{
+	for (struct ffl_lazy *l = lazies; l; l = l->next) {
+		uintptr_t at = from, end = to, next;
+
+		for (part_of(l, &at, &end); at < end; at = next) {
+			next = end - at > SLICE ? at + SLICE : end;
+			replace(l, at, next);
+		}
+	}
 }
 
 /* As far as it can be. True: the kernel, or a device, is writing to some of it. *why: of what is left. */
@@ -191,10 +261,8 @@ static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e, enum
 
 		ffl_regions_lock();
 		l = find(h->ctx, e);
-		if (l) {
-			at = at > l->from ? at : l->from;
-			end = end < l->to ? end : l->to;
-		}
+		if (l)
+			part_of(l, &at, &end);
 		next = end - at > SLICE ? at + SLICE : end;
 		if (l && at < end) {
 			l->busy = false;
@@ -212,6 +280,14 @@ static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e, enum
 	return busy;
 }
 
+/* What has been nobody's for some time is not tracked any more. */
+static void sweep(const struct ffl_heat *h)
+{
+	ffl_regions_lock();
+	ffl_track_sweep(h->ctx, lazies);
+	ffl_regions_unlock();
+}
+
 /* [gate] */
 static void on_event(struct ffl_heat *h, const struct ff_heat_event *e)
 {
@@ -224,7 +300,7 @@ static void on_event(struct ffl_heat *h, const struct ff_heat_event *e)
 	if (why != FF_WHY_UNUSED)
 		ffl_log(FFL_INFO, "%llu bytes at 0x%llx are copied: %s", (unsigned long long)e->len,
 			(unsigned long long)e->va, ffl_why_text(why));
-
+	sweep(h);
 	FFL_CALL(h->ctx, HEAT_DONE, &req, &resp); /* no router, no events */
 }
 
@@ -324,6 +400,9 @@ static int start(struct ffl_heat *h)
 	err = -EPROTO;
 	if (!resp.has_done || syscall(SYS_fstat, fd, &st))
 		goto err_close;
+	err = ffl_track_start(h->ctx);
+	if (err)
+		goto err_close;
 	h->ino = st.st_ino;
 	h->fd = fd;
 	ffl_gate_init();
@@ -383,13 +462,16 @@ bool ffl_heat_start(struct ffl_context *ctx)
 	return !err;
 }
 
-void ffl_heat_add(struct ffl_lazy *lazy)
+void ffl_heat_add(struct ffl_lazy *lazy, bool tracked)
 {
 	if (!lazy)
 		return;
 	ffl_regions_lock();
+	if (!tracked || lazy->closed != ffl_track_closed())
+		ffl_track_add(lazy);
 	lazy->next = lazies;
 	lazies = lazy;
+	ffl_track_sweep(lazy->mr->ctx, lazies);
 	ffl_regions_unlock();
 }
 
@@ -406,6 +488,29 @@ void ffl_heat_remove(struct ffl_lazy *lazy)
 			break;
 		}
 	ffl_regions_unlock();
+}
+
+void ffl_heat_leave(const struct ffl_lazy *lazy)
+{
+	if (!lazy)
+		return;
+	ffl_regions_lock();
+	ffl_track_leave(lazy);
+	ffl_regions_unlock();
+}
+
+bool ffl_heat_release(uintptr_t from, uintptr_t to)
+{
+	struct ffl_context *c;
+	bool done = false;
+
+	if (!ffl_track_any() || to < from || !ffl_regions_lock_soon())
+		return false;
+	for (c = ffl_regions_contexts(); c; c = c->next_regions)
+		if (c->heat && c->heat->fd >= 0)
+			done |= ffl_track_release(c, from, to);
+	ffl_regions_unlock();
+	return done;
 }
 
 void ffl_heat_stop(struct ffl_context *ctx)
@@ -428,6 +533,7 @@ void ffl_heat_stop(struct ffl_context *ctx)
 		}
 	}
 	ffl_regions_lock();
+	ffl_track_forget(ctx);
 	for (p = &lazies; (l = *p);)
 		if (l->mr->ctx == ctx) /* the program has not deregistered it */
 			*p = l->next;
@@ -444,4 +550,5 @@ void ffl_heat_stop(struct ffl_context *ctx)
 void ffl_heat_forget(void)
 {
 	lazies = NULL;
+	ffl_track_forget(NULL);
 }

@@ -17,7 +17,7 @@
  *	MADV_FREE				refused; MADV_DONTNEED does what it promises
  *	MADV_REMOVE, mremap() of size 0		done, and is to be refused
  *	mremap() of memory of which a part	refused, because it is several mappings now: they are moved one by one
- *	 was registered
+ *	 was registered				The same of memory that is tracked (track.c)
  *
  * The call itself is made by whoever would have been called without this library: libc, as a rule,
  * which UCX and Open MPI patch, so that they learn of it; private.c's and the other calls here are bare
@@ -47,6 +47,7 @@
 #include <unistd.h>
 
 #include "ffl/mem/region.h"
+#include "ffl/mem/track.h"
 #include "ffl/session/mm.h"
 #include "ffl/session/symver.h"
 
@@ -324,6 +325,23 @@ FFL_EXPORT int madvise(void *addr, size_t len, int advice)
 
 /* ---- a userfaultfd of the program's own -------------------------------------------------- */
 
+/* Shadow pages become private memory, and memory that is tracked is so no more. False: there is neither. */
+static bool make_free(uintptr_t at, size_t len)
+{
+	bool done = false;
+	int state;
+
+	if (ffl_private_has(at, len)) {
+		if (ffl_private_make(at, len))
+			return false;
+		done = true;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	done |= ffl_heat_release(at, at + len);
+	pthread_setcancelstate(state, NULL);
+	return done;
+}
+
 FFL_EXPORT int ioctl(int fd, ioctl_request request, ...)
 {
 	int was = errno, ret;
@@ -337,7 +355,7 @@ FFL_EXPORT int ioctl(int fd, ioctl_request request, ...)
 	if (ret && errno == EBUSY && (uint32_t)request == (uint32_t)UFFDIO_REGISTER) {
 		const struct uffdio_range r = ((const struct uffdio_register *)arg)->range;
 
-		if (ffl_private_has(r.start, r.len) && !ffl_private_make(r.start, r.len)) {
+		if (make_free(r.start, r.len)) {
 			errno = was;
 			return do_ioctl(fd, request, arg);
 		}
@@ -498,12 +516,12 @@ FFL_EXPORT void *mremap(void *old, size_t len, size_t new_len, int flags, ...)
 		return MAP_FAILED;
 	}
 	if (is_move(len, new_len, flags) && !((at | (uintptr_t)to) % FF_PAGE) &&
-	    !overlaps(at, (uintptr_t)to, len) && ffl_private_has(at, len))
+	    !overlaps(at, (uintptr_t)to, len) && (ffl_track_any() || ffl_private_has(at, len)))
 		ret = remap_several(at, PAGE_UP(len), PAGE_UP(len), flags, to);
 	if (ret == MAP_FAILED) {
 		errno = was;
 		ret = do_mremap(old, len, new_len, flags, to);
-		if (ret == MAP_FAILED && errno == EFAULT && ffl_regions_any())
+		if (ret == MAP_FAILED && errno == EFAULT && (ffl_track_any() || ffl_regions_any()))
 			ret = remap_several(at, PAGE_UP(len), PAGE_UP(new_len), flags, to);
 	}
 	if (ret == MAP_FAILED)

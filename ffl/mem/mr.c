@@ -21,6 +21,7 @@
 #include "ffr/abi/ff_verbs.h"
 #include "ffl/session/mm.h"
 #include "ffl/mem/region.h"
+#include "ffl/mem/track.h"
 
 /* macros of <infiniband/verbs.h> in the way of the functions */
 #undef ibv_reg_mr
@@ -39,6 +40,8 @@
 #define COPY_TRIES    2000u
 #define COPY_YIELDS   20u
 #define COPY_PAUSE_NS 1000000
+/* How often a registration is tried while other threads change mappings that are tracked. */
+#define TRACK_TRIES 1000u
 
 static struct ffl_mr *to_mr(struct ibv_mr *mr)
 {
@@ -153,7 +156,9 @@ static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, in
 		      struct hold *h)
 {
 	enum ffl_when when = ffl_heat_when(ctx, length, access);
-	struct ffl_lazy l = { .from = PAGE_UP(addr), .to = PAGE_DOWN(addr + length) };
+	struct ffl_lazy l = { .from = PAGE_UP(addr),
+			      .to = PAGE_DOWN(addr + length),
+			      .closed = ffl_track_closed() };
 	bool write = access & IBV_ACCESS_LOCAL_WRITE;
 	uint64_t copied[FF_WHY_NUM], later;
 	int num;
@@ -182,6 +187,8 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 		return 0;
 	}
 	ffl_regions_lock();
+	if (ffl_heat_when(ctx, length, access) != FFL_LATER)
+		ffl_heat_replace(PAGE_DOWN(addr), PAGE_UP(addr + length));
 	if (access & IBV_ACCESS_ON_DEMAND)
 		num = ffl_regions_claim_there(ctx, addr, length, scratch, FF_MR_MAX_RUNS);
 	else
@@ -242,6 +249,28 @@ static void say(const struct ffl_mr *mr, enum ff_why why)
 			mr->ibv.length);
 }
 
+/* What the router is told of the access. */
+static uint32_t told_access(const struct hold *h, int access)
+{
+	return (uint32_t)(access & ACCESS_REAL) | FF_ACCESS_WHY(h->why) |
+	       (h->lazy ? FF_ACCESS_TRACK : 0);
+}
+
+/* REG_MR or REREG_MR. 0 or -errno. */
+static int call_reg(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t len,
+		    const struct hold *h, int access, void *resp, size_t resp_len)
+{
+	int err = -EAGAIN;
+
+	for (unsigned i = 0; err == -EAGAIN && i < TRACK_TRIES; i++) {
+		err = ffl_call(ctx, type, req, len, h->run, sizeof(*h->run), told(h, access), resp,
+			       resp_len, NULL, 0, NULL);
+		if (err == -EAGAIN)
+			sched_yield();
+	}
+	return err;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			     int access)
 {
@@ -271,10 +300,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		.length = length,
 		.iova = iova,
 		.pd = to_pd(pd)->handle,
-		.access = (uint32_t)(access & ACCESS_REAL) | FF_ACCESS_WHY(hold.why),
+		.access = told_access(&hold, access),
 	};
-	err = ffl_call(ctx, FF_MSG_REG_MR, &req, sizeof(req), hold.run, sizeof(*hold.run),
-		       told(&hold, access), &resp, sizeof(resp), NULL, 0, NULL);
+	err = call_reg(ctx, FF_MSG_REG_MR, &req, sizeof(req), &hold, access, &resp, sizeof(resp));
 	ffl_regions_told();
 	if (err)
 		goto err_drop;
@@ -292,7 +320,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	mr->access = access;
 	mr->zero_copy = resp.zero_copy;
 	mr_set_hold(mr, &hold);
-	ffl_heat_add(mr->lazy);
+	ffl_heat_add(mr->lazy, resp.tracked);
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
 	say(mr, hold.why);
 	return &mr->ibv;
@@ -391,20 +419,20 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		.mr = ibv->handle,
 		.flags = (uint32_t)flags | IBV_REREG_MR_CHANGE_TRANSLATION,
 		.pd = to_pd(pd)->handle,
-		.access = (uint32_t)(access & ACCESS_REAL) | FF_ACCESS_WHY(new.why),
+		.access = told_access(&new, access),
 	};
 	wait_for_posted(mr);
 	ffl_heat_remove(mr->lazy);
-	err = ffl_call(ctx, FF_MSG_REREG_MR, &req, sizeof(req), new.run, sizeof(*new.run),
-		       told(&new, access), &resp, sizeof(resp), NULL, 0, NULL);
+	err = call_reg(ctx, FF_MSG_REREG_MR, &req, sizeof(req), &new, access, &resp, sizeof(resp));
 	ffl_regions_told();
 	if (err) {
-		ffl_heat_add(mr->lazy);
+		ffl_heat_add(mr->lazy, true);
 		known_del(place);
 		drop(&new);
 		errno = -err;
 		return IBV_REREG_MR_ERR_CMD;
 	}
+	ffl_heat_leave(mr->lazy);
 	old = mr_hold(mr);
 	drop(&old);
 	known_del(mr->known);
@@ -420,7 +448,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	mr->access = access;
 	mr->zero_copy = resp.zero_copy;
 	mr_set_hold(mr, &new);
-	ffl_heat_add(mr->lazy);
+	ffl_heat_add(mr->lazy, false);
 	say(mr, new.why);
 	return 0;
 
@@ -512,9 +540,10 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 		err = 0;
 	/* of a router that is gone, and in a child, the MR is gone, too */
 	if (err && err != -EIO) {
-		ffl_heat_add(mr->lazy);
+		ffl_heat_add(mr->lazy, true);
 		return ffl_ret(err);
 	}
+	ffl_heat_leave(mr->lazy);
 	ffl_mr_forget(mr);
 	return 0;
 }

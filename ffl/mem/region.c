@@ -52,6 +52,7 @@
 #include "ffl/mem/attr.h"
 #include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
+#include "ffl/mem/track.h"
 #include "ffl/mem/window.h"
 
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
@@ -196,6 +197,11 @@ static int maps_get(void)
 		ino = st.st_ino;
 	}
 	return maps_fd;
+}
+
+int ffl_regions_maps(void)
+{
+	return maps_get();
 }
 
 static int vma_prot(const struct ff_vma *v)
@@ -451,6 +457,7 @@ static enum ff_why why_of(int err)
 	case EBUSY:
 		return FF_WHY_PINNED;
 	case ESTALE:
+	case EEXIST:
 		return FF_WHY_ATTRIBUTE;
 	case ENOSPC:
 		return FF_WHY_LIMIT;
@@ -534,7 +541,8 @@ static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way 
 	struct place place = { .span = end - va };
 	struct ffl_attr attr = { 0 }; /* what most memory has */
 	bool looked = false;	      /* attr is what smaps tells */
-	int err = 0;
+	const uintptr_t from = va;
+	int err = 0, uffd = -1;
 
 	if (c->lazy)
 		attr = c->lazy->attr;
@@ -551,10 +559,16 @@ static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way 
 		if (c->lazy && !c->lazy->placed)
 			at.off = va - c->lazy->from; /* in the region */
 		err = replace(c, v, &attr, way, va, len, &at);
-		if (err == -ESTALE && !looked) {
+		if (err == -EEXIST && !c->lazy && c->ctx->heat && uffd < 0) {
+			/* it may be tracked for an MR that has gone, or that it was moved away from */
+			uffd = ffl_track_close(c->ctx, from, end);
+			if (uffd >= 0)
+				continue;
+		}
+		if ((err == -ESTALE || err == -EEXIST) && !looked) {
 			looked = true;
 			if (look(c, va, end, &attr))
-				return;
+				break;
 			continue;
 		}
 		if (err) { /* pinned; too many mappings; or not there any more */
@@ -571,6 +585,10 @@ static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way 
 		claim_run(c, FF_RUN_SHADOW, va, len, place.off);
 		place.off += len;
 		va += len;
+	}
+	if (uffd >= 0) {
+		ffl_track_open(c->ctx, from, end, uffd);
+		close(uffd);
 	}
 	if (c->lazy && err == -EBUSY)
 		c->lazy->busy = true;

@@ -69,6 +69,7 @@ struct ffl_lazy {
 	bool busy;	    /* the last part had pages that the kernel, or a device, writes to */
 	bool never;	    /* a part had attributes that shadow pages cannot have */
 	bool placed;	    /* `off` is the place of `from` */
+	uint32_t closed;    /* ffl_track_closed() before the router was told */
 	uint64_t off;
 	struct ffl_attr attr; /* of the last part that was replaced, and so perhaps of the next one */
 	enum ff_why why; /* what was to be replaced last was not, for the most part; UNUSED: it was */
@@ -113,6 +114,8 @@ int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
  */
 int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
 			   struct ff_mr_run *run, unsigned max);
+/* An open /proc/self/maps, which stays here, or -1. */
+int ffl_regions_maps(void);
 /* [region lock] Can it be told which pages must not be replaced while the program uses them? */
 bool ffl_regions_know_pins(void);
 /*
@@ -181,10 +184,22 @@ int ffl_private_make(uintptr_t addr, size_t len);
 enum ffl_when ffl_heat_when(struct ffl_context *ctx, size_t len, int access);
 /* Can they be replaced when they are used? Starts the thread. */
 bool ffl_heat_start(struct ffl_context *ctx);
-/* The MR has pages to be replaced later, from now on; it is registered. */
-void ffl_heat_add(struct ffl_lazy *lazy);
-/* ... and no more. It may be added again. NULL: does nothing. */
+/*
+ * No lock. The MR has pages to be replaced later, from now on; it is registered. `tracked`: its
+ * pages were, when the router was asked (track.c). NULL: does nothing.
+ */
+void ffl_heat_add(struct ffl_lazy *lazy, bool tracked);
+/* No lock. The MR has no such pages any more. It may be added again. NULL: does nothing. */
 void ffl_heat_remove(struct ffl_lazy *lazy);
+/* No lock. Nor will it: they stay tracked for some time only. NULL: does nothing. */
+void ffl_heat_leave(const struct ffl_lazy *lazy);
+/* What other MRs have of [from, to) to be replaced later is replaced now. */
+void ffl_heat_replace(uintptr_t from, uintptr_t to);
+/*
+ * No lock. The program wants its own userfaultfd for [from, to): they are not tracked any more, and copies
+ * follow the address. False: they were not, as far as is known.
+ */
+bool ffl_heat_release(uintptr_t from, uintptr_t to);
 /* No lock; the context goes. */
 void ffl_heat_stop(struct ffl_context *ctx);
 void ffl_heat_forget(void); /* in a child: async-signal-safe, needs no lock */

@@ -341,6 +341,20 @@ static int come(const struct ffl_swap *s)
 }
 
 /*
+ * Is all of [p, p + len) still the mapping that was registered? The kernel looks for one of any
+ * userfaultfd, which memory that was moved there may have as well (track.c), before it finds that
+ * there is nothing to be copied from; and no memory has two.
+ */
+static bool is_registered(char *p, size_t len)
+{
+	struct uffdio_copy c = { .dst = (uintptr_t)p, .src = (uintptr_t)nowhere, .len = len };
+
+	while (ioctl(uffd, UFFDIO_COPY, &c) && errno == EAGAIN)
+		drain();
+	return errno == EFAULT && !uffd_register(p, len, UFFDIO_REGISTER_MODE_MISSING);
+}
+
+/*
  * p, registered and empty, gets copies of the stash's pages back, but for those that were
  * dropped.
  */
@@ -353,8 +367,8 @@ static void refill(char *p, size_t len)
 			.len = FF_PAGE,
 		};
 
-		if (!open_window.gone[done / FF_PAGE] && ioctl(uffd, UFFDIO_COPY, &c) &&
-		    (errno == EAGAIN || errno == ENOMEM)) {
+		if (!open_window.gone[done / FF_PAGE] && is_registered(p + done, FF_PAGE) &&
+		    ioctl(uffd, UFFDIO_COPY, &c) && (errno == EAGAIN || errno == ENOMEM)) {
 			drain();
 			continue;
 		}
@@ -379,19 +393,6 @@ static void go_back(char *p, size_t len)
 }
 
 /*
- * Is all of p still the empty mapping that was registered? The kernel looks for it before it
- * finds that there is nothing to be copied from.
- */
-static bool is_empty(char *p, size_t len)
-{
-	struct uffdio_copy c = { .dst = (uintptr_t)p, .src = (uintptr_t)nowhere, .len = len };
-
-	while (ioctl(uffd, UFFDIO_COPY, &c) && errno == EAGAIN)
-		drain();
-	return errno == EFAULT;
-}
-
-/*
  * Is what was slid away plain private memory, all of it? True, too, where the kernel cannot be
  * asked.
  */
@@ -413,7 +414,8 @@ static bool is_private(const struct ffl_swap *s)
 static void leave(char *p, size_t len)
 {
 	for (size_t done = 0; done < len; done += FF_PAGE)
-		uffd_unregister(p + done, FF_PAGE);
+		if (is_registered(p + done, FF_PAGE))
+			uffd_unregister(p + done, FF_PAGE);
 	uffd_wake(p, len);
 	drain();
 }
@@ -461,7 +463,7 @@ static int swap(const struct ffl_swap *s)
 	if (!err)
 		err = uffd_register(s->p, s->len, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
-		return err;
+		return err == -EBUSY ? -EEXIST : err;
 	err = slide(s->p, s->len, stash);
 	if (err) {
 		let_go(s->p, s->len);
@@ -471,12 +473,13 @@ static int swap(const struct ffl_swap *s)
 		err = -EINVAL;
 	else if (check)
 		err = check_unpinned(s->len);
-	if (err)
-		goto err_back;
-	memcpy(s->home, stash, s->len);
-	if (ffl_attr_is_locked(stash) != s->attr->is_locked || !ffl_attr_is(s->p, s->len, s->maps))
-		err = -ESTALE;
-	if (!is_empty(s->p, s->len)) {
+	if (!err) {
+		memcpy(s->home, stash, s->len);
+		if (ffl_attr_is_locked(stash) != s->attr->is_locked ||
+		    !ffl_attr_is(s->p, s->len, s->maps))
+			err = -ESTALE;
+	}
+	if (!is_registered(s->p, s->len)) {
 		abandon(s->p, s->len);
 		return -EAGAIN;
 	}
@@ -599,7 +602,7 @@ static int swap_out(const struct ffl_swap *s, int (*settled)(void *arg), void *a
 		return err;
 	}
 	memcpy(s->home, stash, s->len);
-	if (!is_empty(s->p, s->len)) {
+	if (!is_registered(s->p, s->len)) {
 		leave(s->p, s->len);
 		return -EAGAIN;
 	}
@@ -654,8 +657,10 @@ int ffl_uffd_open(int uffd_dev, uint64_t features)
 	fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	if (ioctl(fd, UFFDIO_API, &api)) {
-		err = -errno;
+	err = ioctl(fd, UFFDIO_API, &api) ? -errno : 0;
+	if (!err && features & ~api.features)
+		err = -EOPNOTSUPP;
+	if (err) {
 		close(fd);
 		return err;
 	}

@@ -317,6 +317,7 @@ static int hello(struct ffl_context *ctx)
 	}
 	ctx->mode = resp.mode;
 	ctx->has_nic = ctx->whole_pages = resp.has_nic;
+	ctx->has_track = resp.has_uffd >= FF_UFFD_TRACK;
 	ctx->node_guid = resp.node_guid;
 	memcpy(ctx->token, resp.token, sizeof(ctx->token));
 	return 0;

@@ -124,6 +124,7 @@ struct ffl_context {
 	bool fatal_sent;   /* IBV_EVENT_DEVICE_FATAL was returned */
 	pid_t pid;	   /* whose session it is; 0: a parent's of this process, which forked */
 	uint32_t mode;	   /* enum ff_mode */
+	bool has_track;	   /* the router: it knows TRACK */
 	bool has_nic; /* the router: MRs are a NIC's as well, where their pages are shadow pages */
 	bool whole_pages; /* of MRs are replaced, with what others have on them (ffl/mem/kind.c) */
 	uint64_t node_guid;	    /* network byte order */

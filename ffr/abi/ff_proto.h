@@ -134,7 +134,9 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(73, PLACE_PAGES, place_pages, ff_none, 1)                                                \
 	X(74, HEAT_DONE, heat_done, ff_none, 0)                                                    \
 	X(75, DROP_RUNS, drop_runs, ff_none, 0)                                                    \
-	X(76, SETTLE_PAGES, settle_pages, ff_none, 0)
+	X(76, SETTLE_PAGES, settle_pages, ff_none, 0)                                              \
+	X(77, TRACK, track, ff_none, FF_WITH_FDS(1))                                               \
+	X(78, TRACK_PAGES, track_pages, ff_none, 1)
 #define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
@@ -178,11 +180,12 @@ struct ff_hello_req {
 enum ff_mode { FF_MODE_ADAPTIVE, FF_MODE_SPIN, FF_MODE_SOCKET, FF_MODE_NUM };
 
 /* Descriptors of the answer: [0] async events, [1] doorbell eventfd, [2] /dev/userfaultfd if has_uffd. */
+#define FF_UFFD_TRACK 2u /* of has_uffd: the router knows TRACK */
 struct ff_hello_resp {
 	uint32_t version;
 	uint32_t session;   /* number of this session, for the log */
 	uint32_t mode;	    /* enum ff_mode */
-	uint16_t has_uffd;  /* 1: a third descriptor came along */
+	uint16_t has_uffd;  /* FF_UFFD_TRACK, or 1: a third descriptor came along; 0: none */
 	uint16_t has_nic;   /* 1: an MR is of full use only if runs cover all of it */
 	uint32_t seg0_size; /* bytes of segment 0, which starts with struct ff_ses_hdr */
 	uint32_t num_ports;
@@ -375,8 +378,14 @@ struct ff_reg_mr_req {
 #define FF_ACCESS_WHY(why) ((uint32_t)(why) << 20)
 #define FF_ACCESS_WHY_MASK 0x3ff00000u
 #define FF_WHY_OF(access)  (((access)&FF_ACCESS_WHY_MASK) >> 20)
+/*
+ * The MR is tracked (see TRACK). -EAGAIN: its process is just changing mappings that are tracked.
+ * Also of REREG_MR with IBV_REREG_MR_CHANGE_TRANSLATION.
+ */
+#define FF_ACCESS_TRACK (1u << 31)
 struct ff_reg_mr_resp {
-	uint32_t mr, lkey, rkey, reserved;
+	uint32_t mr, lkey, rkey;
+	uint32_t tracked;   /* 1: FF_TRACK_ALL was said of its pages, and still holds */
 	uint64_t zero_copy; /* bytes reached by a pointer */
 };
 /* REREG_MR: flags are IBV_REREG_MR_*; what they do not name is ignored. Keys change. */
@@ -432,11 +441,12 @@ struct ff_heat_done_resp {
 
 /*
  * MAP_MR: further runs of an MR of the application's memory, of shadow pages only, where it has none so
- * far. Sorted and disjoint. All or nothing; -ENOSPC: it would have too many.
+ * far. Sorted and disjoint. All or nothing; -ENOSPC: it would have too many; -EAGAIN: the MR is tracked, and its
+ * process is just changing its mappings. What is not at its address any more gets no run.
  */
 struct ff_map_mr_req {
 	uint32_t mr;
-	uint32_t reserved;
+	uint32_t open; /* 1: what FF_TRACK_CLOSE closed is open from then on */
 };
 struct ff_map_mr_resp {
 	uint64_t zero_copy; /* as of REG_MR, all in all */
@@ -469,6 +479,38 @@ struct ff_settle_pages_req {
 };
 struct ff_settle_pages_resp {
 	uint64_t idle;
+};
+
+/*
+ * TRACK: MRs can be tracked from now on: the router copies their memory to and from where the
+ * process has it, also when it was moved, and no other memory in its place. Once for each session.
+ * The descriptor is a userfaultfd of the process, with events of unmapping and remapping.
+ */
+struct ff_track_req {
+	uint32_t reserved;
+};
+struct ff_track_resp {
+	uint32_t reserved;
+};
+
+/*
+ * TRACK_PAGES: about whole pages at [va, va + len) of the process, whichever MR has them. -EAGAIN:
+ * it is just changing mappings that are tracked, or, of FF_TRACK_CLOSE, a copy is under way; to be
+ * asked for again. FF_TRACK_GET and FF_TRACK_CLOSE give the session's userfaultfd.
+ */
+enum ff_track_op {
+	FF_TRACK_GET, /* they are about to be registered with it */
+	FF_TRACK_ALL, /* they are, all of them, since FF_TRACK_GET; -ESTALE: but have changed since */
+	FF_TRACK_CLOSE, /* nothing of them is copied, nor is registered soon, until they are opened */
+	FF_TRACK_OPEN, /* what is closed, whatever it is; MAP_MR can do it, too */
+};
+struct ff_track_pages_req {
+	uint64_t va, len;
+	uint32_t op; /* enum ff_track_op */
+	uint32_t reserved;
+};
+struct ff_track_pages_resp {
+	uint32_t reserved;
 };
 
 /* ALLOC_NULL_MR: it has an lkey only. */

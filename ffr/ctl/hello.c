@@ -72,7 +72,7 @@ static int session_open(struct ctl_call *c, struct hello *h, struct ff_hello_res
 		.version = FF_PROTO_VERSION,
 		.session = s->id,
 		.mode = s->cont->mode,
-		.has_uffd = uffd >= 0,
+		.has_uffd = uffd >= 0 ? FF_UFFD_TRACK : 0,
 		.has_nic = has_nic,
 		.seg0_size = (uint32_t)seg_get(s, 0)->size,
 		.num_ports = CTL_NUM_PORTS,

@@ -20,6 +20,7 @@
 #include "ffr/fast/mw.h"
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/dmabuf.h"
+#include "ffr/mem/track.h"
 #include "ffr/mem/heat.h"
 #include "ffr/mem/view.h"
 #include "ffr/obj/mr_counts.h"
@@ -90,12 +91,13 @@ void ctl_mr_free(struct mr *mr)
 	shadow_unmap(mr);
 	dmabuf_unmap(mr);
 	odp_put(mr->odp);
+	track_put(mr->tracked);
 	free(mr->heat);
 	free(mr);
 }
 
 /* Where the bytes of an MR of the application's memory are: access and range are set. 0 or -errno. */
-static int mr_map(struct ctl_call *c, struct mr *mr)
+static int mr_map(struct ctl_call *c, struct mr *mr, bool track)
 {
 	int err;
 
@@ -107,8 +109,9 @@ static int mr_map(struct ctl_call *c, struct mr *mr)
 	mr->paged = 0;
 	mr->heat = NULL;
 	mr->odp = NULL;
+	mr->tracked = NULL;
 	if (mr->access & IBV_ACCESS_ON_DEMAND) {
-		if (c->n_tail)
+		if (c->n_tail || track)
 			return -EINVAL;
 		mr->odp = odp_new();
 		if (!mr->odp)
@@ -116,7 +119,9 @@ static int mr_map(struct ctl_call *c, struct mr *mr)
 		view_map(mr);
 		return 0;
 	}
-	err = shadow_map(mr, c->tail, c->n_tail, c->found);
+	err = track ? track_new(c->s, mr, &mr->tracked) : 0;
+	if (!err)
+		err = shadow_map(mr, c->tail, c->n_tail, c->found);
 	if (err)
 		return err;
 	view_map(mr);
@@ -215,10 +220,11 @@ static struct mr *mr_back(struct ctl_later *l)
 	return mr;
 }
 
-static void reg_tell(const struct mr *mr, struct ff_reg_mr_resp *resp)
+static void reg_tell(struct ctl_call *c, const struct mr *mr, struct ff_reg_mr_resp *resp)
 {
 	MR_TELL(resp, mr);
 	resp->zero_copy = mr->zero_copy;
+	resp->tracked = mr->tracked && track_is_known(c->s, mr->addr, mr->length);
 }
 
 static int reg_finish(struct ctl_call *c, struct ctl_later *l, int err, void *resp)
@@ -230,7 +236,7 @@ static int reg_finish(struct ctl_call *c, struct ctl_later *l, int err, void *re
 	if (err)
 		ctl_mr_free(mr);
 	else
-		reg_tell(mr, resp);
+		reg_tell(c, mr, resp);
 	return err;
 }
 
@@ -264,7 +270,7 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	if (!pd || c->n_tail > FF_MR_MAX_RUNS ||
 	    range_check(c->ctl, req->addr, req->length, req->iova, req->access))
 		return -EINVAL;
-	err = access_check(c, req->access);
+	err = access_check(c, req->access & ~FF_ACCESS_TRACK);
 	if (err)
 		return err;
 	if (!(req->access & IBV_ACCESS_ON_DEMAND) &&
@@ -275,17 +281,17 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 		return -ENOMEM;
 	mr->o.ses = c->s;
 	mr->pd = pd;
-	mr->access = req->access & ~FF_ACCESS_WHY_MASK;
+	mr->access = req->access & ~(FF_ACCESS_WHY_MASK | FF_ACCESS_TRACK);
 	mr->why = why_copied(req->access);
 	mr->addr = req->addr;
 	mr->length = req->length;
 	mr->iova = req->iova;
-	err = mr_map(c, mr);
+	err = mr_map(c, mr, req->access & FF_ACCESS_TRACK);
 	if (!err && mr_later(c, mr, c->s->fast->be->ops->mr_make_later, reg_finish))
 		return CTL_LATER;
 	err = ctl_mr_done(c, mr, err);
 	if (!err)
-		reg_tell(mr, resp);
+		reg_tell(c, mr, resp);
 	return err;
 }
 
@@ -501,6 +507,8 @@ static void translation_free(struct mr *gone, const struct mr *stays)
 		free(gone->heat);
 	if (gone->odp != stays->odp)
 		odp_put(gone->odp);
+	if (gone->tracked != stays->tracked)
+		track_put(gone->tracked);
 }
 
 #define REREG_ALL                                                                                  \
@@ -533,10 +541,10 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 			return -EINVAL;
 	}
 	if (req->flags & IBV_REREG_MR_CHANGE_ACCESS) {
-		err = access_check(c, req->access);
+		err = access_check(c, req->access & ~FF_ACCESS_TRACK);
 		if (err)
 			return err;
-		new.access = req->access & ~FF_ACCESS_WHY_MASK;
+		new.access = req->access & ~(FF_ACCESS_WHY_MASK | FF_ACCESS_TRACK);
 	}
 	if (!remap && (new.access ^ old.access) & IBV_ACCESS_ON_DEMAND)
 		return -EINVAL; /* it is another translation */
@@ -550,7 +558,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		new.length = req->length;
 		new.iova = req->iova;
 		new.why = why_copied(req->access);
-		err = mr_map(c, &new);
+		err = mr_map(c, &new, req->access & FF_ACCESS_TRACK);
 	} else {
 		if (!shadow_access_ok(&old, new.access))
 			err = runs_writable(&new, &old);
@@ -618,6 +626,34 @@ unlock:
 
 /* ---- memory that is mapped when it is used (hot.c) -------------------------------------------- */
 
+int ctl_track(struct ctl_call *c, const struct ff_track_req *req, struct ff_track_resp *resp)
+{
+	int err;
+
+	(void)req;
+	(void)resp;
+	if (c->s->mem.track)
+		return -EBUSY;
+	err = quota_charge(c->s->cont, QUOTA_FD, TRACK_FDS);
+	if (err)
+		return err;
+	err = track_start(c->s, c->fds[0]);
+	if (err)
+		quota_return(c->s->cont, QUOTA_FD, TRACK_FDS);
+	return err;
+}
+
+int ctl_track_pages(struct ctl_call *c, const struct ff_track_pages_req *req,
+		    struct ff_track_pages_resp *resp)
+{
+	int err = track_pages(c->s, req->op, req->va, req->len);
+
+	(void)resp;
+	if (!err && (req->op == FF_TRACK_GET || req->op == FF_TRACK_CLOSE))
+		ctl_reply_fd(c->reply, track_fd(c->s), false);
+	return err;
+}
+
 /* Runners see either all of the further runs or none; the pages are the same that they copied before. */
 int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_map_mr_resp *resp)
 {
@@ -626,6 +662,8 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 
 	if (!mr || mr->kind != MR_USER || c->n_tail > FF_MR_MAX_RUNS)
 		return -EINVAL;
+	if (mr->tracked && !track_is_settled(c->s))
+		return -EAGAIN;
 	fast_lock(c->ctl->host); /* only this thread changes runs, but windows count in mr->o */
 	old = *mr;
 	fast_unlock(c->ctl->host);
@@ -644,6 +682,8 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 	mr->num_runs = new.num_runs;
 	mr->zero_copy = new.zero_copy;
 	fast_unlock(c->ctl->host);
+	if (req->open)
+		track_open(c->s);
 	change_return(c->s->cont, &most, &new);
 	free(old.run);
 	resp->zero_copy = new.zero_copy;

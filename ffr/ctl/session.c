@@ -23,6 +23,7 @@
 #include "ffr/ctl/import.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/fast/pvm.h"
+#include "ffr/mem/track.h"
 #include "ffr/mem/view.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/ctl/sysfs.h"
@@ -289,6 +290,7 @@ void session_end_finish(struct session *s)
 	hot_end(s);
 	if (s->mem.status_fd >= 0)
 		close(s->mem.status_fd);
+	track_stop(s);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);
 	import_session_free(s);

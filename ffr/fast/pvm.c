@@ -22,6 +22,9 @@
  * looked at when it is used, so that there is nothing that an munmap() or a page-out could make stale. What
  * differs is that the process's own rights decide at each access: /proc/PID/mem also writes where the process may not.
  *
+ * Memory that is tracked (mem/track.c) may be somewhere else than the MR says: each attempt asks. While its process
+ * changes mappings nothing is copied, which is tried again like what fails for now.
+ *
  * A call reads and writes only the buffer of its own struct pvm_call on our side; so an MR, QP or
  * session may go while the call is stuck. The call is freed by whoever is last: the caller, or, if
  * it was orphaned, the worker; one that waits is not made any more. The same goes for the client's
@@ -38,6 +41,7 @@
 #include <unistd.h>
 
 #include "ffr/abi/ff_vma.h"
+#include "ffr/mem/track.h"
 
 #define SMALL	  4096u /* bytes of a buffer that is enough for most calls */
 #define POOL_KEEP 8u	/* idle calls kept for reuse, of each size */
@@ -63,26 +67,52 @@
 uint64_t pvm_patience = 500 * NS_PER_MS;
 #define UNKNOWN_PART 5 /* of pvm_patience */
 
-static ssize_t copy_some(const struct pvm_client *pc, const struct pvm_call *c, enum pvm_dir dir)
+static ssize_t copy_at(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir,
+		       uint64_t at, size_t n)
 {
-	size_t left = c->len - c->done;
-	off_t at = (off_t)(c->va + c->done);
+	c->at = at;
+	return dir == PVM_READ ? pread(pc->mem_fd, c->buf + c->done, n, (off_t)at) :
+				 pwrite(pc->mem_fd, c->buf + c->done, n, (off_t)at);
+}
 
-	return dir == PVM_READ ? pread(pc->mem_fd, c->buf + c->done, left, at) :
-				 pwrite(pc->mem_fd, c->buf + c->done, left, at);
+/* Bytes; 0: the address space is gone; -EAGAIN: not now; -EFAULT: there is nothing. */
+static ssize_t copy_some(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir)
+{
+	uint64_t at = c->va + c->done, n = c->len - c->done;
+	ssize_t ret;
+
+	if (!c->tracked) {
+		ret = copy_at(pc, c, dir, at, n);
+		return ret < 0 ? -EFAULT : ret;
+	}
+	n = track_begin(c->tracked, at, n, &at);
+	if (!n)
+		return -EAGAIN;
+	if (at != TRACK_GONE) {
+		ret = copy_at(pc, c, dir, at, n);
+		if ((ret < 0 || dir == PVM_READ) && !track_is_same(c->tracked))
+			ret = -EAGAIN;
+		else if (ret < 0)
+			ret = -EFAULT;
+	} else {
+		if (dir == PVM_READ)
+			memset(c->buf + c->done, 0, n);
+		ret = (ssize_t)n;
+	}
+	track_end(c->tracked);
+	return ret;
 }
 
 /* May the next byte be there later on? Also if nobody can tell. */
 static bool may_come(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir)
 {
-	uint64_t at = c->va + c->done;
 	struct ff_vma v = { 0 };
-	int err = pc->maps_fd < 0 ? -EOPNOTSUPP : ff_vma_ask(pc->maps_fd, at, &v);
+	int err = pc->maps_fd < 0 ? -EOPNOTSUPP : ff_vma_ask(pc->maps_fd, c->at, &v);
 
 	c->unknown = err != 0;
 	if (err)
 		return err != -ENOENT && err != -ESRCH;
-	return v.start <= at && v.flags & (dir == PVM_READ ? FF_VMA_READ : FF_VMA_WRITE);
+	return v.start <= c->at && v.flags & (dir == PVM_READ ? FF_VMA_READ : FF_VMA_WRITE);
 }
 
 /*
@@ -103,6 +133,8 @@ static int copy(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir di
 		}
 		if (n == 0) /* the address space is gone for good */
 			return -ESRCH;
+		if (n == -EAGAIN)
+			return -EAGAIN;
 		if (may_come(pc, c, dir))
 			return -EAGAIN;
 		if (missing)
@@ -460,6 +492,7 @@ struct pvm_call *pvm_call_get(struct pvm *p, struct qp *qp, enum pvm_use use, ui
 		return NULL;
 	c->qp = qp;
 	c->odp = NULL;
+	c->tracked = NULL;
 	c->busy = false;
 	c->orphan = false;
 	c->place = PVM_NOWHERE;
@@ -500,6 +533,8 @@ static void call_end(struct pvm_call *c)
 		odp_put(c->odp);
 		c->odp = NULL;
 	}
+	track_put(c->tracked);
+	c->tracked = NULL;
 	if (!is_work(c))
 		return;
 	hold(c, c->user, c->use);
@@ -618,8 +653,9 @@ void pvm_tried(struct fast *f, struct pvm_call *c, int result)
 	pvm_enqueue(f->pvm, c, grid == RETRY_NS ? PVM_SOON : PVM_LATER);
 }
 
-int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_wait *w)
+int pvm_submit(struct fast *f, struct pvm_call *c, const struct mr *mr, struct pvm_wait *w)
 {
+	struct odp *odp = mr->odp;
 	struct pvm *p = f->pvm;
 	struct pvm_client *pc = c->ses->pvm;
 
@@ -631,6 +667,7 @@ int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_w
 	c->done = c->faults = 0;
 	c->since = c->fault_ns = 0;
 	c->odp = odp;
+	c->tracked = mr->tracked;
 	c->unknown = false;
 	if (roles_trust(p, pc->q)) {
 		w->called = false; /* it needs nothing more */
@@ -638,6 +675,7 @@ int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_w
 	} else if (must_wait(p, pc->q, PVM_WORK, c->size, c->qp, w)) {
 		c->ses->stats.pvm_held++;
 		c->odp = NULL;
+		c->tracked = NULL;
 		if (odp)
 			odp_end(&c->ses->hdr->leaving);
 		return -EAGAIN;
@@ -646,6 +684,7 @@ int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_w
 	}
 	if (odp)
 		odp_hold(odp);
+	track_hold(c->tracked);
 	c->busy = true;
 	return 0;
 }

@@ -77,6 +77,8 @@ struct pvm_call {
 	_Atomic bool orphan;
 	uint32_t done;		   /* bytes */
 	struct odp *odp;	   /* of on-demand memory, while it is busy; NULL: it is not */
+	struct tracked *tracked;   /* mem/track.c: while it is busy: where va is; NULL: at va */
+	uint64_t at;		   /* address of the process that was tried last */
 	uint32_t faults;	   /* pages that the kernel had to have come, */
 	uint64_t fault_ns;	   /* ... and the time of the attempts in which there were some */
 	uint64_t since;		   /* ns: when it first failed, 0: it did not */
@@ -119,11 +121,11 @@ struct pvm_call *pvm_call_get(struct pvm *p, struct qp *qp, enum pvm_use use, ui
 void pvm_call_put(struct pvm *p, struct pvm_call *c);
 
 /*
- * [lock] Have the call made; odp: the memory is on-demand, NULL: it is not. 0: it will be; then result is set, busy cleared and c->qp activated. -EFAULT: the
+ * [lock] Have the call made, on memory of that MR. 0: it will be; then result is set, busy cleared and c->qp activated. -EFAULT: the
  * memory is not there. -EAGAIN: too many calls wait for that container's memory. w waits, and the caller puts the
  * call meanwhile.
  */
-int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_wait *w);
+int pvm_submit(struct fast *f, struct pvm_call *c, const struct mr *mr, struct pvm_wait *w);
 /* [lock] w waits no more, if it did. */
 void pvm_wait_end(struct pvm_wait *w);
 /* [lock] Is it likely to be called in the next turn? */

@@ -186,8 +186,11 @@ static const struct rule socket_io[] = {
 
 /* Memory of clients, by descriptors of /proc/self/mem and maps that they handed over. */
 static const struct rule client_memory[] = {
-	ANY(pread64), ANY(pwrite64), WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	ANY(pread64),
+	ANY(pwrite64),
+	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
 	WHEN(getrusage, WORD(0, RUSAGE_THREAD)), /* was a call interrupted, or stalled? */
+	WHEN(ioctl, WORD(1, UFFDIO_ZEROPAGE)),	 /* mem/track.c: are mappings being changed? */
 };
 
 /* A NIC that is open: objects, doorbells of those that have none in memory. */

@@ -29,6 +29,7 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/mem/stall.h"
+#include "ffr/mem/track.h"
 #include "ffr/mem/watch.h"
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
@@ -378,7 +379,8 @@ int shadow_more(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n, 
 
 		if (k == n || (i < mr->num_runs && mr->run[i].va < claim[k].va)) {
 			run_append(new, &mr->run[i++]);
-		} else if (run_shadow(mr->o.ses, &claim[k], !k, &r)) {
+		} else if (track_is_home(mr->tracked, claim[k].va, claim[k].len) &&
+			   run_shadow(mr->o.ses, &claim[k], !k, &r)) {
 			new->zero_copy += run_bytes(mr, &r);
 			run_append(new, &r);
 			k++;

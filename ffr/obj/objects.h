@@ -304,8 +304,9 @@ struct ses_mem {
 	_Atomic bool gone;    /* any thread: a mapping failed (SIGBUS); it is to be closed */
 	/* any thread: for how long those that touched it were kept waiting, at most, ns */
 	_Atomic uint64_t gone_ns;
-	bool stalls; /* its rings' files have kept the router waiting (stall.c) */
-	bool viewed; /* process is ffmem's number for it (view.c) */
+	struct track *track; /* [ctl] track.c: memory that is copied, or NULL */
+	bool stalls;	     /* its rings' files have kept the router waiting (stall.c) */
+	bool viewed;	     /* process is ffmem's number for it (view.c) */
 	uint32_t process;
 	struct heat_ring *hot; /* [lock] heat.h: WATCH_HEAT was asked for; else NULL */
 	int status_fd;	       /* its /proc/PID/status, which the keeper has opened, or -1 */
@@ -410,13 +411,14 @@ struct mr {
 	uint32_t view_object;
 	uint32_t pages_object; /* [ctl] ... and as a NIC has it; 0: it does not */
 	uint64_t paged; /* [ctl] bytes that the kernel keeps of it for a NIC that pages on demand */
-	struct heat *heat; /* mem/heat.c; NULL: not counted */
-	struct odp *odp;   /* IBV_ACCESS_ON_DEMAND: its counters, NULL: it is not */
-	struct dm *dm;	   /* MR_DM */
-	uint8_t *map;	   /* MR_DMABUF: map_len bytes */
-	uint64_t map_len;  /* [ctl] */
-	int watch;	   /* [ctl] sigbus.c's number */
-	void *backend;	   /* the backend's own */
+	struct heat *heat;	 /* mem/heat.c; NULL: not counted */
+	struct odp *odp;	 /* IBV_ACCESS_ON_DEMAND: its counters, NULL: it is not */
+	struct tracked *tracked; /* mem/track.c: where it is in the process; NULL: at addr */
+	struct dm *dm;		 /* MR_DM */
+	uint8_t *map;		 /* MR_DMABUF: map_len bytes */
+	uint64_t map_len;	 /* [ctl] */
+	int watch;		 /* [ctl] sigbus.c's number */
+	void *backend;		 /* the backend's own */
 	/* [ctl] it is being deregistered: nobody finds it by a key, and calls end that were under way */
 	bool is_left;
 	bool is_ending; /* [ctl] ... by a call of its session's that is under way: nobody else ends it */

@@ -86,7 +86,7 @@ static enum xfer_result by_pvm(struct fast *f, struct xfer *x, const struct send
 	c->va = va;
 	c->len = sizeof(uint64_t);
 	c->word = word_of(wr);
-	switch (pvm_submit(f, c, mr->odp, &x->wait)) {
+	switch (pvm_submit(f, c, mr, &x->wait)) {
 	case 0:
 		x->call_pending = true;
 		return xfer_submitted(x);

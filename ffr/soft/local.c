@@ -314,7 +314,7 @@ struct quick {
 /* Its pages are in a view, or may be. */
 static INLINED uint8_t *quick_view(struct quick *c, struct mr *mr, uint64_t va)
 {
-	if (!mr->view || mr->odp)
+	if (!mr->view || mr->odp || mr->tracked)
 		return NULL;
 	c->views[c->num_views++] = mr;
 	return view_at(mr, va);

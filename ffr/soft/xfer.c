@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ffr/mem/fallible.h"
+#include "ffr/mem/track.h"
 #include "ffr/mem/heat.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/mem/view.h"
@@ -181,7 +182,7 @@ static enum xfer_result call_start(struct fast *f, struct xfer *x, enum pvm_dir 
 	heat_used(at->mr, at->va, len);
 	f->calls++;
 	x->call_writes = dir == PVM_WRITE;
-	switch (pvm_submit(f, c, at->mr->odp, &x->wait)) {
+	switch (pvm_submit(f, c, at->mr, &x->wait)) {
 	case 0:
 		x->call_pending = true;
 		return xfer_submitted(x);
@@ -227,16 +228,34 @@ static enum xfer_result call_done(struct fast *f, struct xfer *x, const struct s
 
 /* ---- by views: whoever gets false goes on through the process, and hears there what is wrong ------------------- */
 
-/* Of on-demand memory the client is told, as pvm.c does. */
-static bool view_begin(const struct spot *at)
+/* Is all of it where the view shows it (mem/track.c)? */
+static bool view_track(const struct spot *at, uint64_t n)
 {
-	return at->ptr || !at->mr->odp || odp_begin(&at->mr->o.ses->hdr->leaving, at->mr->odp);
+	uint64_t va = TRACK_GONE, there = track_begin(at->mr->tracked, at->va, n, &va);
+
+	if (there >= n && va == at->va)
+		return true;
+	if (there)
+		track_end(at->mr->tracked);
+	return false;
+}
+
+/* Of on-demand memory the client is told, as pvm.c does. */
+static bool view_begin(const struct spot *at, uint64_t n)
+{
+	if (at->ptr)
+		return true;
+	if (at->mr->tracked)
+		return view_track(at, n);
+	return !at->mr->odp || odp_begin(&at->mr->o.ses->hdr->leaving, at->mr->odp);
 }
 
 static void view_end(const struct spot *at, uint64_t copied)
 {
 	if (at->ptr)
 		return;
+	if (at->mr->tracked)
+		track_end(at->mr->tracked);
 	if (at->mr->odp)
 		odp_end(&at->mr->o.ses->hdr->leaving);
 	at->mr->o.ses->stats.view_bytes += copied;
@@ -247,7 +266,7 @@ static bool view_copy(const struct spot *at, uint8_t *to, const uint8_t *from, u
 {
 	bool all;
 
-	if (!to || !from || !view_begin(at))
+	if (!to || !from || !view_begin(at, n))
 		return false;
 	all = !fallible_copy(to, from, n);
 	view_end(at, all ? n : 0);
@@ -260,7 +279,7 @@ static bool step_view(const struct spot *s, const struct spot *d, uint64_t n)
 	const uint8_t *from = s->ptr ? s->ptr : s->view;
 	bool all;
 
-	if (!from || d->null || !view_begin(s))
+	if (!from || d->null || !view_begin(s, n))
 		return false;
 	all = view_copy(d, d->ptr ? d->ptr : d->view, from, n);
 	view_end(s, all ? n : 0);

@@ -170,7 +170,9 @@ static void seed_heat(void)
 	/* nothing is watched, for which a descriptor would be needed */
 	CALL(PLACE_PAGES, place_pages, .len = 4 * mb, .span = 4 * mb);
 	CALL(PLACE_PAGES, place_pages, .len = mb, .off = FF_PAGES_STRIDE);
-	answers -= 2; /* refused */
+	CALL(TRACK_PAGES, track_pages, .va = va, .len = mb, .op = FF_TRACK_CLOSE);
+	answers -= 3; /* refused */
+	CALL(TRACK_PAGES, track_pages, .op = FF_TRACK_OPEN);
 	mr = CALL(REG_MR, reg_mr, .addr = va, .length = 4 * mb, .iova = va, .pd = pd,
 		  .access = IBV_ACCESS_LOCAL_WRITE);
 	more.mr = mr;

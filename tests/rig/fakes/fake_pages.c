@@ -122,6 +122,7 @@ static int programs_vma_each(int maps, ff_vma_fn *fn, void *arg)
 #define free	     own_free
 #include "ffr/mem/pages.c"
 #include "ffr/mem/watch.c"
+#include "ffr/mem/track.c"
 #undef ff_vma_query
 #undef ff_vma_each
 #undef munmap
@@ -278,9 +279,63 @@ struct fake_pages *fake_pages_new(void)
 void fake_pages_end(struct fake_pages *f)
 {
 	pages_end(&f->ses);
+	track_stop(&f->ses);
 	if (f->file >= 0)
 		close(f->file);
 	own_free(f);
+}
+
+int fake_pages_track(struct fake_pages *f, int uffd)
+{
+	return track_start(&f->ses, uffd);
+}
+
+int fake_pages_uffd(struct fake_pages *f)
+{
+	int fd = fcntl(track_fd(&f->ses), F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		abort();
+	return fd;
+}
+
+void *fake_pages_tracked(struct fake_pages *f, uint64_t addr, uint64_t len, int *err)
+{
+	const struct mr mr = { .addr = addr, .length = len };
+	struct tracked *t = NULL;
+
+	*err = track_new(&f->ses, &mr, &t);
+	return t;
+}
+
+void fake_pages_untrack(void *tracked)
+{
+	track_put(tracked);
+}
+
+int fake_pages_track_pages(struct fake_pages *f, const struct ff_track_pages_req *req)
+{
+	return track_pages(&f->ses, req->op, req->va, req->len);
+}
+
+bool fake_pages_known(struct fake_pages *f, uint64_t va, uint64_t len)
+{
+	return track_is_known(&f->ses, va, len);
+}
+
+void fake_pages_open(struct fake_pages *f)
+{
+	track_open(&f->ses);
+}
+
+uint64_t fake_pages_where(void *tracked, uint64_t va)
+{
+	uint64_t at;
+
+	if (!track_begin(tracked, va, 1, &at))
+		return FAKE_NOT_NOW;
+	track_end(tracked);
+	return at == TRACK_GONE ? 0 : at;
 }
 
 int fake_pages_watch(struct fake_pages *f, int uffd, int pagemap, int *file)

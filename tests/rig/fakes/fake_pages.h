@@ -29,6 +29,17 @@ uint64_t fake_pages_idle(struct fake_pages *f);
 /* As a run of an MR: a reference to a region, and where its bytes are. NULL: there is none. */
 void *fake_pages_get(struct fake_pages *f, uint64_t off, uint64_t len, uint8_t **host);
 void fake_pages_put(struct fake_pages *f, void *region);
+/* As TRACK, REG_MR with FF_ACCESS_TRACK (NULL: *err) and TRACK_PAGES; the session's userfaultfd, which is the caller's. */
+int fake_pages_track(struct fake_pages *f, int uffd);
+int fake_pages_uffd(struct fake_pages *f);
+void *fake_pages_tracked(struct fake_pages *f, uint64_t addr, uint64_t len, int *err);
+void fake_pages_untrack(void *tracked);
+int fake_pages_track_pages(struct fake_pages *f, const struct ff_track_pages_req *req);
+bool fake_pages_known(struct fake_pages *f, uint64_t va, uint64_t len);
+void fake_pages_open(struct fake_pages *f);
+/* Where byte va of a tracked MR is copied: an address, 0: nowhere, or FAKE_NOT_NOW. */
+#define FAKE_NOT_NOW UINT64_MAX
+uint64_t fake_pages_where(void *tracked, uint64_t va);
 /* Is that descriptor a userfaultfd of the router's, of some session or for guard.c? */
 bool fake_pages_has(int fd);
 /* Bytes of the file that have pages. 0: there is no file. */

@@ -218,11 +218,11 @@ static void wait_for_worker(struct pvm_call *c)
 	c->client->has_worker = true;
 }
 
-int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_wait *w)
+int pvm_submit(struct fast *f, struct pvm_call *c, const struct mr *mr, struct pvm_wait *w)
 {
 	struct pvm_client *pc = c->ses->pvm;
 
-	(void)odp;
+	(void)mr;
 	if (!pc)
 		return -EFAULT;
 	if (c->busy) /* a worker may have it: neither its buffer nor its entry is the caller's */

@@ -50,6 +50,7 @@ struct mr {
 	struct ses *ses;
 	struct held *held;
 	unsigned num;
+	void *tracked;
 };
 
 struct ses {
@@ -139,6 +140,8 @@ static void mr_free(uint32_t handle)
 			continue;
 		*p = m->next;
 		mr_drop_runs(m);
+		if (m->tracked)
+			fake_pages_untrack(m->tracked);
 		free(m);
 		return;
 	}
@@ -178,8 +181,40 @@ static int watch_heat(struct ff_watch_heat_resp *resp, int *fds, unsigned *n_fds
 	return 0;
 }
 
-static int map_mr(struct mr *m, const struct ff_mr_run *more, unsigned n)
+/* From now on the MR is tracked, or is no more. 0 or -errno. */
+static int track(struct mr *m, const struct ff_reg_mr_req *req)
 {
+	void *tracked = NULL;
+	int err = 0;
+
+	if (req->access & FF_ACCESS_TRACK) {
+		tracked = fake_pages_tracked(m->ses->pages, req->addr, req->length, &err);
+		if (!tracked)
+			return err;
+	}
+	if (m->tracked)
+		fake_pages_untrack(m->tracked);
+	m->tracked = tracked;
+	return 0;
+}
+
+static int track_pages(struct ses *s, const struct ff_track_pages_req *req, int *fds,
+		       unsigned *n_fds)
+{
+	int err = fake_pages_track_pages(s->pages, req);
+
+	if (!err && (req->op == FF_TRACK_GET || req->op == FF_TRACK_CLOSE)) {
+		fds[0] = fake_pages_uffd(s->pages);
+		*n_fds = 1;
+		fake_shadow.uffds++;
+	}
+	return err;
+}
+
+static int map_mr(struct ses *s, const struct ff_map_mr_req *req, const struct ff_mr_run *more,
+		  unsigned n)
+{
+	struct mr *m = mr_of(req->mr);
 	struct held *all;
 	unsigned i = 0, k = 0, num = 0;
 
@@ -204,6 +239,8 @@ static int map_mr(struct mr *m, const struct ff_mr_run *more, unsigned n)
 	if (m->handle == last)
 		show(m);
 	fake_shadow.maps++;
+	if (req->open)
+		fake_pages_open(s->pages);
 	return 0;
 }
 
@@ -267,9 +304,17 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 	case FF_MSG_REG_MR: {
 		struct ff_reg_mr_resp *r = resp;
 		struct mr *m = mr_new(s);
+		int err = track(m, req);
 
+		if (err) {
+			mr_free(m->handle);
+			fake_shadow.mrs--;
+			return err;
+		}
 		remember(req, m, tail, n_tail);
 		r->mr = m->handle;
+		r->tracked = m->tracked && fake_pages_known(s->pages, fake_shadow.reg.addr,
+							    fake_shadow.reg.length);
 		r->lkey = r->rkey = next_key++;
 		return 0;
 	}
@@ -283,7 +328,10 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 			.access = q->access,
 		};
 		struct ff_rereg_mr_resp *r = resp;
+		int err = track(mr_of(q->mr), &reg);
 
+		if (err)
+			return err;
 		remember(&reg, mr_of(q->mr), tail, n_tail);
 		fake_shadow.rereg_flags = q->flags;
 		r->lkey = r->rkey = next_key++;
@@ -293,6 +341,8 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 		mr_free(((const struct ff_dereg_mr_req *)req)->mr);
 		fake_shadow.mrs--;
 		return 0;
+	case FF_MSG_TRACK_PAGES:
+		return track_pages(s, req, fds, n_fds);
 	case FF_MSG_WATCH_HEAT:
 		return fake_shadow.has_heat ? watch_heat(resp, fds, n_fds) : -EOPNOTSUPP;
 	case FF_MSG_HEAT_DONE:
@@ -306,7 +356,7 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 	case FF_MSG_DROP_RUNS:
 		return drop_runs(s, req);
 	case FF_MSG_MAP_MR:
-		return map_mr(mr_of(((const struct ff_map_mr_req *)req)->mr), tail, n_tail);
+		return map_mr(s, req, tail, n_tail);
 	default:
 		abort();
 	}
@@ -338,13 +388,19 @@ int ffl_call_fds(struct ffl_context *ctx, enum ff_msg_type type, const void *req
 
 	(void)req;
 	(void)req_len;
-	if (type != FF_MSG_WATCH_PAGES || n_send != 2 || max_fds != 1)
+	if (type == FF_MSG_TRACK ? n_send != 1 || max_fds :
+				   type != FF_MSG_WATCH_PAGES || n_send != 2 || max_fds != 1)
 		abort();
 	*n_fds = 0;
 	if (err)
 		return err;
 	memset(resp, 0, resp_len);
 	pthread_mutex_lock(&lock);
+	if (type == FF_MSG_TRACK) {
+		err = fake_pages_track(ses_of(ctx)->pages, send[0]);
+		pthread_mutex_unlock(&lock);
+		return err;
+	}
 	err = fake_pages_watch(ses_of(ctx)->pages, send[0], send[1], fds);
 	pthread_mutex_unlock(&lock);
 	*n_fds = err ? 0 : 1;
@@ -385,6 +441,7 @@ struct ffl_context *fake_shadow_open(bool with_uffd)
 	sessions = s;
 	ctx->pid = getpid();
 	ctx->hdr = &page;
+	ctx->has_track = true;
 	ctx->uffd_dev = with_uffd ? open("/dev/userfaultfd", O_RDWR | O_CLOEXEC) : -1;
 	if (ffl_mr_context_init(ctx))
 		abort();
@@ -464,6 +521,16 @@ bool fake_shadow_mr_store(struct ibv_mr *mr, uint64_t va, uint64_t value)
 		*host = value;
 	pthread_mutex_unlock(&lock);
 	return host;
+}
+
+uint64_t fake_shadow_where(struct ibv_mr *mr, uint64_t va)
+{
+	uint64_t where;
+
+	pthread_mutex_lock(&lock);
+	where = fake_pages_where(mr_of(mr->handle)->tracked, va);
+	pthread_mutex_unlock(&lock);
+	return where;
 }
 
 uint8_t *fake_shadow_at(uint64_t va)

@@ -23,6 +23,7 @@ struct fake_shadow {
 	_Atomic uint32_t dones, busy; /* HEAT_DONEs, and those that said busy */
 	_Atomic uint32_t maps;	      /* MAP_MRs that were granted */
 	uint32_t drops;		      /* DROP_RUNS that were granted */
+	_Atomic uint32_t uffds;	      /* how often the library was given the userfaultfd */
 	/* ffl_posted_wait(): the MR that it was called for last, and how many there were then */
 	_Atomic uint32_t waited_key, waited_mrs;
 };
@@ -45,6 +46,8 @@ uint8_t *fake_shadow_at(uint64_t va);
 uint8_t *fake_shadow_mr_at(struct ibv_mr *mr, uint64_t va);
 /* A store by that address, unless there is none; DROP_RUNS waits for it. */
 bool fake_shadow_mr_store(struct ibv_mr *mr, uint64_t va, uint64_t value);
+/* Where the router would copy byte va of that MR, which has no run for it: fake_pages_where(). */
+uint64_t fake_shadow_where(struct ibv_mr *mr, uint64_t va);
 /* Bytes that the runs of the last registration cover, of that kind. */
 uint64_t fake_shadow_bytes(enum ff_run_kind kind);
 

@@ -101,7 +101,7 @@ void raw_open(struct raw *r)
 		CHECK_EQ(raw_recv(r, &a, sizeof(a), fds, &n_fds), sizeof(a));
 	}
 	CHECK_EQ(a.hdr.status, 0);
-	CHECK(n_fds == 2u + a.resp.has_uffd);
+	CHECK(n_fds == 2u + !!a.resp.has_uffd);
 	r->hello = a.resp;
 	r->async_fd = fds[0];
 	r->bell_fd = fds[1];

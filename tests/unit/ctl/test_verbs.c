@@ -353,7 +353,7 @@ static void rereg_changes_what_it_names(void **state)
 	static uint8_t buf[8192];
 	int s = call_client(g, 0);
 	uint32_t pd = call_pd(g, s), pd2 = call_pd(g, s);
-	struct ff_rereg_mr_req req = { .addr = 1, .length = 0, .pd = 77, .access = 1u << 31 };
+	struct ff_rereg_mr_req req = { .addr = 1, .length = 0, .pd = 77, .access = 1u << 30 };
 	struct ff_rereg_mr_resp resp;
 	struct ff_reg_mr_resp mr;
 	struct mr *m;

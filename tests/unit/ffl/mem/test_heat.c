@@ -3,18 +3,21 @@
  * test_heat.c - ffl/mem/heat.c: what events of the router lead to, true ones and others.
  *
  * threads: yes
- * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/track.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include "tests/rig/unit/region_rig.h"
 #include "ffl/mem/region.h"
 
 #include <stdlib.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -330,6 +333,282 @@ static void signals_are_blocked(void **state)
 	rg_gone(mr, p, 2 * MB, 7);
 }
 
+/* ---- what the program does to such memory ------------------------------------------------ */
+
+static uint64_t where(struct ibv_mr *mr, const char *va)
+{
+	uint64_t at;
+
+	WAIT_FOR((at = fake_shadow_where(mr, (uintptr_t)va)) != UINT64_MAX);
+	return at;
+}
+
+/* A page of it can be registered with a userfaultfd of the program's own. */
+static bool is_free(void *p)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .range = { (uintptr_t)p, PG },
+				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int fd = ioctl(rg_ctx->uffd_dev, _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
+	bool is;
+
+	assert_true(fd >= 0 && !ioctl(fd, UFFDIO_API, &api));
+	is = !ioctl(fd, UFFDIO_REGISTER, &reg);
+	assert_true(is || errno == EBUSY);
+	close(fd);
+	return is;
+}
+
+/* The same, after some registering, which unregisters what was left. */
+static bool is_freed(char *p)
+{
+	static char *other;
+
+	if (!other)
+		other = rg_map(MB);
+	rg_dereg(rg_reg(other, MB));
+	return is_free(p);
+}
+
+static void an_mr_is_tracked(void **state)
+{
+	char *p = rg_map(4 * MB), *to;
+	struct ibv_mr *mr;
+
+	(void)state;
+	need_pins();
+	mr = rg_filled(p, 4 * MB, 3);
+	assert_false(is_free(p));
+	assert_int_equal(where(mr, p + MB), (uintptr_t)p + MB);
+	assert_int_equal(munmap(p + 3 * MB, MB), 0);
+	assert_int_equal(where(mr, p + 3 * MB), 0);
+	to = mremap(p, 3 * MB, 3 * MB, MREMAP_MAYMOVE | MREMAP_FIXED, rg_map(3 * MB));
+	assert_true(to != MAP_FAILED);
+	assert_int_equal(where(mr, p + MB), (uintptr_t)to + MB);
+	rg_dereg(mr);
+	munmap(to, 3 * MB);
+}
+
+/* Some time later what no MR has is not tracked any more. */
+static void a_tracked_mr_that_ends(void **state)
+{
+	char *p = rg_map(6 * MB);
+	struct ibv_mr *a, *b, *c;
+
+	(void)state;
+	need_pins();
+	a = rg_reg(p, 6 * MB);
+	b = rg_reg(p + MB, MB);
+	c = rg_reg(p + 3 * MB, 2 * MB);
+	rg_dereg(a);
+	assert_false(is_free(p));
+	WAIT_FOR(is_freed(p));
+	assert_false(is_free(p + MB));
+	assert_false(is_free(p + 2 * MB - PG));
+	assert_true(is_free(p + 2 * MB));
+	assert_false(is_free(p + 3 * MB));
+	assert_true(is_free(p + 5 * MB));
+	rg_dereg(c);
+	WAIT_FOR(is_freed(p + 3 * MB));
+	/* another range, of which nothing is tracked where the old one was */
+	assert_int_equal(ibv_rereg_mr(b, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 4 * MB, MB, 0),
+			 0);
+	assert_false(is_free(p + 4 * MB));
+	assert_int_equal(where(b, p + 4 * MB), (uintptr_t)p + 4 * MB);
+	WAIT_FOR(is_freed(p + MB));
+	rg_dereg(b);
+	WAIT_FOR(is_freed(p + 4 * MB));
+	munmap(p, 6 * MB);
+}
+
+/* The same memory again takes no descriptor, unless it has changed. */
+static void it_is_registered_again(void **state)
+{
+	char *p = rg_map(4 * MB);
+	struct ibv_mr *mr;
+	uint32_t num;
+
+	(void)state;
+	need_pins();
+	rg_dereg(rg_reg(p, 4 * MB));
+	num = fake_shadow.uffds;
+	for (unsigned i = 0; i < 100; i++) {
+		mr = rg_reg(p + i % 2 * MB, 2 * MB);
+		assert_int_equal(where(mr, p + MB), (uintptr_t)p + MB);
+		rg_dereg(mr);
+	}
+	assert_int_equal(fake_shadow.uffds, num);
+	/* something else is there */
+	assert_ptr_equal(mmap(p + MB, PG, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 p + MB);
+	mr = rg_reg(p, 4 * MB);
+	assert_int_equal(fake_shadow.uffds, num + 1);
+	assert_false(is_free(p + MB));
+	assert_int_equal(munmap(p + MB, PG), 0);
+	assert_int_equal(where(mr, p + MB), 0);
+	assert_int_equal(where(mr, p + MB + PG), (uintptr_t)p + MB + PG);
+	rg_dereg(mr);
+	munmap(p, 4 * MB);
+}
+
+/* Memory that is tracked still, or was moved while it was, can be replaced. */
+static void it_is_replaced_after_its_end(void **state)
+{
+	const int access = ACCESS | IBV_ACCESS_REMOTE_ATOMIC;
+	char *p = rg_map(2 * MB), *to = rg_map(2 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	need_pins();
+	rg_fill(p, 2 * MB, 3);
+	rg_dereg(rg_reg(p, 2 * MB));
+	mr = ibv_reg_mr(rg_pd, p, MB, access);
+	assert_non_null(mr);
+	assert_int_equal(shadow_bytes(), MB);
+	rg_dereg(mr);
+	rg_check(p, 2 * MB, 3);
+	munmap(p, 2 * MB);
+
+	p = rg_map(2 * MB);
+	rg_fill(p, 2 * MB, 4);
+	mr = rg_reg(p, 2 * MB);
+	assert_ptr_equal(mremap(p, 2 * MB, 2 * MB, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+	rg_dereg(mr);
+	mr = ibv_reg_mr(rg_pd, to, 2 * MB, access);
+	assert_non_null(mr);
+	assert_int_equal(shadow_bytes(), 2 * MB);
+	rg_gone(mr, to, 2 * MB, 4);
+}
+
+/* More of it than is remembered: it is ordinary memory at once. */
+static void many_that_end(void **state)
+{
+	char *p = rg_map(100 * MB);
+
+	(void)state;
+	need_pins();
+	for (unsigned i = 0; i < 100; i++)
+		rg_dereg(rg_reg(p + i * MB, MB));
+	assert_true(is_free(p));
+	assert_true(is_free(p + 20 * MB));
+	WAIT_FOR(is_freed(p + 99 * MB));
+	munmap(p, 100 * MB);
+}
+
+/* What is replaced is not tracked; the rest is. */
+static void a_tracked_mr_is_replaced(void **state)
+{
+	char *p = rg_map(4 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	need_pins();
+	mr = rg_filled(p, 4 * MB, 3);
+	tell_and_wait(mr, p + MB, MB);
+	assert_false(is_free(p));
+	assert_int_equal(where(mr, p), (uintptr_t)p);
+	assert_int_equal(munmap(p + 2 * MB, MB), 0);
+	assert_int_equal(where(mr, p + 2 * MB), 0);
+	assert_int_equal(where(mr, p + 3 * MB), (uintptr_t)p + 3 * MB);
+	assert_int_equal(fake_shadow_mr_at(mr, (uintptr_t)p + MB)[5], (uint8_t)p[MB + 5]);
+	tell_and_wait(mr, p + 3 * MB, MB);
+	tell_and_wait(mr, p, MB);
+	rg_dereg(mr);
+	munmap(p, 4 * MB);
+}
+
+/* Of an overlapping MR that is replaced at once, the lazy one gets the pages, too. */
+static void two_mrs_have_them(void **state)
+{
+	char *p = rg_map(4 * MB);
+	struct ibv_mr *lazy, *small, *other;
+
+	(void)state;
+	need_pins();
+	rg_fill(p, 4 * MB, 7);
+	lazy = rg_reg(p, 4 * MB);
+	other = rg_reg(p + MB, 3 * MB);
+	small = rg_reg(p + 2 * MB, 16 * PG);
+	assert_true(is_shared(p + 2 * MB));
+	assert_int_equal(shadow_bytes(), 16 * PG);
+	assert_ptr_equal(fake_shadow_mr_at(lazy, (uintptr_t)p + 2 * MB),
+			 fake_shadow_mr_at(small, (uintptr_t)p + 2 * MB));
+	assert_ptr_equal(fake_shadow_mr_at(other, (uintptr_t)p + 2 * MB),
+			 fake_shadow_mr_at(small, (uintptr_t)p + 2 * MB));
+	assert_int_equal(where(lazy, p + 2 * MB - 1), (uintptr_t)p + 2 * MB - 1);
+	assert_false(is_free(p + 2 * MB + 16 * PG));
+	tell_and_wait(other, p + 3 * MB, MB);
+	assert_ptr_equal(fake_shadow_mr_at(lazy, (uintptr_t)p + 3 * MB),
+			 fake_shadow_mr_at(other, (uintptr_t)p + 3 * MB));
+	rg_check(p, 4 * MB, 7);
+	rg_dereg(small);
+	rg_dereg(other);
+	rg_gone(lazy, p, 4 * MB, 7);
+}
+
+/* Pages that cannot be replaced are tracked again. */
+static void what_is_not_replaced_is_tracked(void **state)
+{
+	char *p = rg_map(2 * MB);
+	struct ibv_mr *mr, *end;
+	char *q = rg_map(2 * MB);
+
+	(void)state;
+	need_pins();
+	mr = rg_filled(p, 2 * MB, 3);
+	end = rg_filled(q, 2 * MB, 3);
+	assert_int_equal(madvise(p, 2 * MB, MADV_DONTFORK), 0);
+	tell(mr->handle, p, MB);
+	tell_and_wait(end, q, MB);
+	assert_false(is_shared(p));
+	assert_int_equal(where(mr, p), (uintptr_t)p);
+	assert_int_equal(munmap(p, PG), 0);
+	assert_int_equal(where(mr, p), 0);
+	rg_dereg(mr);
+	rg_gone(end, q, 2 * MB, 3);
+	munmap(p, 2 * MB);
+}
+
+/* Another userfaultfd's memory is left alone: the MR is, and ends, as it is. */
+static void somebody_else_watches(void **state)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	char *p = rg_map(2 * MB);
+	struct uffdio_register reg = { .range = { (uintptr_t)p, 2 * MB },
+				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct ibv_mr *mr;
+	int fd;
+
+	(void)state;
+	need_pins();
+	rg_fill(p, 2 * MB, 3);
+	fd = ioctl(rg_ctx->uffd_dev, _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
+	assert_true(fd >= 0 && !ioctl(fd, UFFDIO_API, &api) && !ioctl(fd, UFFDIO_REGISTER, &reg));
+	mr = rg_reg(p, 2 * MB);
+	assert_int_equal(where(mr, p), (uintptr_t)p);
+	rg_dereg(mr);
+	usleep(3000000); /* until it would be unregistered */
+	assert_false(is_free(p));
+	close(fd);
+	assert_true(is_free(p));
+	munmap(p, 2 * MB);
+}
+
+/* A router that does not track: all is replaced at once. */
+static void it_cannot_be_tracked(void **state)
+{
+	char *p = rg_map(2 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	fake_shadow.fail[FF_MSG_TRACK] = -EOPNOTSUPP;
+	mr = rg_filled(p, 2 * MB, 3);
+	fake_shadow.fail[FF_MSG_TRACK] = 0;
+	assert_int_equal(shadow_bytes(), 2 * MB);
+	rg_gone(mr, p, 2 * MB, 3);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rg_teardown)
 
 int main(void)
@@ -344,6 +623,16 @@ int main(void)
 		T(events_are_answered),
 		T(signals_are_blocked),
 		T(small_memory_and_atomics_are_replaced_at_once),
+		T(an_mr_is_tracked),
+		T(a_tracked_mr_that_ends),
+		T(it_is_registered_again),
+		T(it_is_replaced_after_its_end),
+		T(many_that_end),
+		T(a_tracked_mr_is_replaced),
+		T(two_mrs_have_them),
+		T(what_is_not_replaced_is_tracked),
+		T(somebody_else_watches),
+		T(it_cannot_be_tracked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

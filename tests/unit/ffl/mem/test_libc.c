@@ -3,7 +3,7 @@
  * test_libc.c - ffl/mem/libc.c, whose functions are this program's own: registered memory in children that no handler
  * of fork() is called for, and calls that mean something else for a shared mapping.
  *
- * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c ffl/mem/private.c ffl/mem/libc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/track.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c ffl/mem/private.c ffl/mem/libc.c
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +31,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
+#define MB  ((size_t)1 << 20)
 #define LEN (8 * PG)
 
 /* ---- children ---------------------------------------------------------------------------- */
@@ -462,6 +463,43 @@ static void not_moved(void **state)
 	munmap(p, LEN);
 }
 
+/* A part of it is copied, and tracked, so that it is three mappings: it is moved, and takes a userfaultfd. */
+static void tracked(void **state)
+{
+	char *p = island(4 * MB), *to = island(4 * MB);
+	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC), u;
+	struct uffdio_register r = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	if (!ffl_regions_know_pins())
+		skip(); /* all is replaced at once */
+	fake_shadow.has_heat = true;
+	rg_fill(p, 4 * MB, 61);
+	mr = rg_reg(p + MB, 2 * MB);
+	assert_false(ffl_regions_any());
+	assert_int_equal(rg_count_vmas(p, 4 * MB), 3);
+	assert_ptr_equal(mremap(p, 4 * MB, 4 * MB, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+	rg_check(to, 4 * MB, 61);
+	assert_int_equal(fake_shadow_where(mr, (uintptr_t)p + 2 * MB), (uintptr_t)to + 2 * MB);
+	to = mremap(to, 4 * MB, 5 * MB, MREMAP_MAYMOVE);
+	assert_ptr_not_equal(to, MAP_FAILED);
+	rg_check(to, 4 * MB, 61);
+	u = ffl_uffd_open(dev, 0);
+	r.range = (struct uffdio_range){ (uintptr_t)to + 2 * MB, MB };
+	errno = 5;
+	assert_int_equal(ioctl(u, UFFDIO_REGISTER, &r), 0);
+	assert_int_equal(errno, 5);
+	rg_check(to, 4 * MB, 61);
+	assert_int_equal(fake_shadow_where(mr, (uintptr_t)p + 2 * MB), (uintptr_t)to + 2 * MB);
+	assert_int_equal(fake_shadow_where(mr, (uintptr_t)p + MB), (uintptr_t)to + MB);
+	close(u);
+	close(dev);
+	rg_dereg(mr);
+	munmap(to, 5 * MB);
+}
+
 /* What stays behind is empty, and private. */
 static void moved_without_unmapping(void **state)
 {
@@ -486,7 +524,7 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
 
-	return UNIT_RUN(T(fork_without_handlers), T(clone_with_a_copy),
+	return UNIT_RUN(T(tracked), T(fork_without_handlers), T(clone_with_a_copy),
 			T(clone_with_the_same_memory), T(clone_that_fails),
 			T(fork_while_it_is_locked), T(advice_for_private_memory), T(advice_dofork),
 			T(advice_free), T(advice_guard), T(advice_elsewhere), T(advice_that_fails),

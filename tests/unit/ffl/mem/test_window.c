@@ -11,13 +11,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -41,9 +44,29 @@ static void *hooked_remap(void *old, size_t old_len, size_t new_len, int flags, 
 	return mm_remap(old, old_len, new_len, flags, new);
 }
 
+static void (*before_copy)(void); /* the first one */
+
+static int hooked_ioctl(int fd, unsigned long nr, ...)
+{
+	void (*what)(void) = before_copy;
+	unsigned long arg;
+	va_list ap;
+
+	va_start(ap, nr);
+	arg = va_arg(ap, unsigned long);
+	va_end(ap);
+	if (nr == UFFDIO_COPY && what) {
+		before_copy = NULL;
+		what();
+	}
+	return ioctl(fd, nr, arg);
+}
+
 #define mm_remap hooked_remap
+#define ioctl	 hooked_ioctl
 #include "ffl/mem/window.c"
 #undef mm_remap
+#undef ioctl
 
 int ffl_fd_high(int fd)
 {
@@ -608,6 +631,43 @@ static void unmapped_on_the_way_back(void **state)
 	assert_int_equal(msync(p + 3 * FF_PAGE, FF_PAGE, MS_ASYNC), -1);
 }
 
+static int other_uffd;
+
+static void watched_memory_comes(void)
+{
+	struct uffdio_register reg = { .range = { (uintptr_t)p, LEN },
+				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+
+	if (mmap(p, LEN, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		abort();
+	for (size_t i = 0; i < LEN / FF_PAGE; i++)
+		if (i != 5)
+			memset(p + i * FF_PAGE, 9, FF_PAGE);
+	if (ioctl(other_uffd, UFFDIO_REGISTER, &reg))
+		abort();
+}
+
+/* Memory that another userfaultfd watches takes the place: it is not taken for what was there. */
+static void mapped_in_the_window(void **state)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int dev;
+
+	need_uffd(state);
+	stop_counter();
+	dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	other_uffd = ioctl(dev, _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
+	assert_true(other_uffd >= 0 && !ioctl(other_uffd, UFFDIO_API, &api));
+	close(dev);
+	memset(p, 7, LEN);
+	before_copy = watched_memory_comes;
+	assert_int_equal(in(0), -EAGAIN);
+	assert_null(before_copy);
+	close(other_uffd);
+	for (size_t k = 0; k < LEN; k++)
+		assert_int_equal(p[k], k / FF_PAGE == 5 ? 0 : 9);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -619,5 +679,6 @@ int main(void)
 			P(other_attributes), P(guarded), T(dropped_meanwhile), P(dropped_meanwhile),
 			T(unmapped_before), T(mapped_before), P(advised_before), T(back_to_private),
 			T(back_refused), T(back_is_not_the_file), T(dropped_on_the_way_back),
-			T(unmapped_on_the_way_back));
+			T(unmapped_on_the_way_back), T(mapped_in_the_window),
+			P(mapped_in_the_window));
 }
