@@ -4,13 +4,18 @@
 /* timeout: 300 */
 /*
  * memory.c - memory that a client would have the router pay for: pages that it never touched, holes that it
- * punches where others write, files that it cuts off, rings that it makes again and again. What the router makes of
- * a file is seen in the number of the file's blocks. A container whose sessions lose memory is copied for a while
- * (ffr/mem/stall.c), so what needs the router to map it comes first.
+ * memory.c - memory that a client would have the router pay for: pages that it never touched, holes that it
+ * punches where others write, files that it cuts off, rings that it makes again and again, mappings that it changes
+ * all the time. What the router makes of a file is seen in the number of the file's blocks. A container whose
+ * sessions lose memory is copied for a while (ffr/mem/stall.c), so what needs the router to map it comes first.
  */
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -376,8 +381,145 @@ static void rings_again(void)
 	raw_router_serves();
 }
 
+/* ---- memory that is tracked (ffr/mem/track.c) --------------------------------------------------------- */
+
+#define ROUNDS 3000u
+
+static int uffd_new(void)
+{
+	struct uffdio_api api = { .api = UFFD_API,
+				  .features = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP };
+	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC), fd;
+
+	if (dev < 0)
+		vt_skip("no /dev/userfaultfd here");
+	fd = ioctl(dev, _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
+	close(dev);
+	CHECK(fd >= 0 && !ioctl(fd, UFFDIO_API, &api));
+	return fd;
+}
+
+static int track(struct raw *r, int fd)
+{
+	struct ff_track_req req = { 0 };
+	struct ff_track_resp resp;
+
+	return raw_call_fd(r, FF_MSG_TRACK, &req, sizeof(req), &fd, 1, &resp, sizeof(resp));
+}
+
+static int track_mr(struct raw *r, uint32_t pd, const void *p, uint64_t len,
+		    struct ff_reg_mr_resp *mr)
+{
+	struct ff_reg_mr_req req = {
+		.addr = (uintptr_t)p,
+		.length = len,
+		.iova = (uintptr_t)p,
+		.pd = pd,
+		.access = VT_ACCESS_ALL | FF_ACCESS_TRACK,
+	};
+
+	return RAW_TRY(r, REG_MR, &req, mr);
+}
+
+static _Atomic bool stop;
+
+/* Events without end, of memory that is tracked and of other. */
+static void *change_mappings(void *uffd)
+{
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_WP };
+
+	while (!atomic_load(&stop)) {
+		char *p = vt_map(MB);
+
+		reg.range.start = (uintptr_t)p;
+		reg.range.len = MB;
+		CHECK(!ioctl(*(int *)uffd, UFFDIO_REGISTER, &reg));
+		for (unsigned i = 0; i < 32; i++)
+			CHECK(!munmap(p + i * 8192, 4096));
+		CHECK(!munmap(p, MB));
+	}
+	return NULL;
+}
+
+/* A WRITE to itself, which may have any result, or none so far. */
+static void write_to(struct raw *r, struct raw_qp *q, const void *p, uint32_t rkey, uint64_t id)
+{
+	struct ff_sqe *e = raw_sqe(q);
+
+	raw_write_wr(q, e, id);
+	e->remote_addr = (uintptr_t)p;
+	e->rkey = rkey;
+	raw_publish(r, q);
+}
+
+/*
+ * What is no userfaultfd; one that blocks; calls in any order with any numbers; parts that stay closed; a flood of
+ * events: refused, or only the session itself waits. A neighbour is served.
+ */
+static void tracked(void)
+{
+	struct ff_track_pages_req part = { .op = FF_TRACK_CLOSE };
+	struct ff_track_pages_resp none;
+	struct ff_reg_mr_resp mr;
+	struct ff_dereg_mr_resp gone;
+	int uffd = uffd_new(), pair[2];
+	char *p = vt_map(LENGTH);
+	struct raw_qp q;
+	struct raw r;
+	pthread_t t;
+
+	begin(&r, &q);
+	raw_qp_connect(&r, &q);
+	CHECK(!pipe2(pair, O_NONBLOCK));
+	CHECK_EQ(track(&r, pair[0]), -EINVAL);
+	CHECK_EQ(track_mr(&r, q.pd, p, LENGTH, &mr), -EINVAL);
+	part = (struct ff_track_pages_req){ 4096, 4096, FF_TRACK_CLOSE, 0 };
+	CHECK_EQ(RAW_TRY(&r, TRACK_PAGES, &part, &none), -EINVAL);
+	CHECK_EQ(track(&r, uffd), 0);
+	CHECK_EQ(track(&r, uffd), -EBUSY);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		part.va = i % 3 ? (uint64_t)i << 52 : UINT64_MAX - i;
+		part.len = i % 5 ? (uint64_t)i << 51 : UINT64_MAX - i;
+		part.op = i % 7;
+		if (!RAW_TRY(&r, TRACK_PAGES, &part, &none) && part.op != FF_TRACK_OPEN &&
+		    part.op != FF_TRACK_ALL)
+			close(r.last_fd);
+	}
+	part.op = FF_TRACK_OPEN;
+	CHECK_EQ(RAW_TRY(&r, TRACK_PAGES, &part, &none), 0);
+
+	atomic_store(&stop, false);
+	CHECK(!pthread_create(&t, NULL, change_mappings, &uffd));
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		int ret = track_mr(&r, q.pd, p, LENGTH, &mr);
+
+		CHECK(!ret || ret == -EAGAIN);
+		if (ret)
+			continue;
+		CHECK_EQ(RAW_TRY(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &gone),
+			 0);
+	}
+	victim_check();
+	atomic_store(&stop, true);
+	CHECK(!pthread_join(t, NULL));
+
+	/* closed for good, while copies wait; then the userfaultfd blocks */
+	WAIT_FOR(!track_mr(&r, q.pd, p, LENGTH, &mr));
+	part = (struct ff_track_pages_req){ (uintptr_t)p, LENGTH, FF_TRACK_CLOSE, 0 };
+	WAIT_FOR(!RAW_TRY(&r, TRACK_PAGES, &part, &none));
+	close(r.last_fd);
+	for (uint64_t i = 0; i < 16; i++)
+		write_to(&r, &q, p + i * 4096, mr.rkey, i);
+	CHECK(!fcntl(uffd, F_SETFL, 0));
+	victim_check();
+	raw_close(&r);
+	close(uffd);
+	victim_stop();
+	raw_router_serves();
+}
+
 VT_MAIN({ "memory_untouched", untouched, 0 }, { "memory_punched", punched, 0 },
 	{ "memory_mapped_later", mapped_later, 60 },
 	{ "memory_own_file_punched", own_file_punched, 0 },
 	{ "memory_own_file_cut", own_file_cut, 0 }, { "memory_calls", calls, 0 },
-	{ "memory_rings_again", rings_again, 0 })
+	{ "memory_rings_again", rings_again, 0 }, { "memory_tracked", tracked, 60 })
