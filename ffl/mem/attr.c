@@ -261,14 +261,15 @@ void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len)
 
 /*
  * Address space in which nothing can be read: a page for a mapping as it is expected, room for
- * the copy, and a page for another one, made with MAP_NORESERVE. [region lock]
+ * the copy, and a page for another one, made with MAP_NORESERVE. A page at either end stays
+ * unreadable, so that the program's mapping does not become one with them by itself. [region lock]
  */
 static char *room;
 static size_t room_len;
 
 int ffl_attr_init(size_t max)
 {
-	room_len = max + 2 * FF_PAGE;
+	room_len = max + 4 * FF_PAGE;
 	room = mm_map(NULL, room_len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 		      0);
 	if (room == MAP_FAILED)
@@ -314,9 +315,9 @@ static int model(char *at, int uffd, const struct ffl_attr *a, int prot, int fla
 
 int ffl_attr_expect(int uffd, const struct ffl_attr *a, int prot, size_t len)
 {
-	int err = model(room, uffd, a, prot, 0);
+	int err = model(room + FF_PAGE, uffd, a, prot, 0);
 
-	return err ? err : model(room + FF_PAGE + len, uffd, a, prot, MAP_NORESERVE);
+	return err ? err : model(room + 2 * FF_PAGE + len, uffd, a, prot, MAP_NORESERVE);
 }
 
 /* Is all of the copy one mapping with one of the models? */
@@ -338,7 +339,7 @@ static bool is_merged(const char *copy, size_t len, int maps)
 bool ffl_attr_is(char *p, size_t len, int maps)
 {
 	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-	char *copy = room + FF_PAGE;
+	char *copy = room + 2 * FF_PAGE;
 
 	for (unsigned i = 0; i < COPIES; i++) {
 		if (mm_remap(p, len, len, flags, copy) == MAP_FAILED)

@@ -667,17 +667,28 @@ int ffl_uffd_open(int uffd_dev, uint64_t features)
 	return fd;
 }
 
+/*
+ * Between pages that nobody can read: the kernel makes one mapping of neighbours that have
+ * everything in common, and p may come to be the neighbour.
+ */
 static char *map(size_t len, int prot)
 {
-	void *p = mm_map(NULL, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mm_map(NULL, len + 2 * FF_PAGE, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	if (prot != PROT_NONE && mm_protect(p + FF_PAGE, len, prot)) {
+		mm_unmap(p, len + 2 * FF_PAGE);
+		return NULL;
+	}
+	return p + FF_PAGE;
 }
 
 static void unmap(char **p, size_t len)
 {
 	if (*p)
-		mm_unmap(*p, len);
+		mm_unmap(*p - FF_PAGE, len + 2 * FF_PAGE);
 	*p = NULL;
 }
 

@@ -10,6 +10,10 @@
 #include "tests/rig/unit/unit.h"
 #include "ffl/mem/attr.c"
 
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
 #define LEN ((size_t)8 * FF_PAGE)
 
 static char *map(void)
@@ -325,6 +329,34 @@ static void touched_meanwhile(void **state)
 	munmap(p, LEN);
 }
 
+/* The program's mapping is next to what it is compared with. */
+static void next_to_it(void **state)
+{
+	const struct ffl_attr none = { 0 };
+	const int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	struct uffdio_register r = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	char *p, *stash = map_empty(0);
+
+	(void)state;
+	need_uffd();
+	p = mmap(room - LEN, LEN, rw, fixed, -1, 0);
+	if (p == MAP_FAILED)
+		p = mmap(room + room_len, LEN, rw, fixed, -1, 0);
+	if (p == MAP_FAILED)
+		skip();
+	memset(p, 1, LEN);
+	r.range = (struct uffdio_range){ (uintptr_t)p, LEN };
+	assert_int_equal(ffl_attr_expect(uffd, &none, rw, LEN), 0);
+	assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
+	assert_ptr_equal(mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+				stash),
+			 stash);
+	assert_true(ffl_attr_is(p, LEN, maps));
+	ffl_attr_forget();
+	munmap(p, LEN);
+	munmap(stash, LEN);
+}
+
 #define C(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -334,5 +366,6 @@ int main(void)
 			cmocka_unit_test(what_cannot_be_asked_again),
 			cmocka_unit_test(parts_that_differ), cmocka_unit_test(it_takes_too_long),
 			C(alike_if_asked_the_same), C(not_alike), C(locked_memory),
-			C(all_memory_is_locked), C(parts_are_not_alike), C(touched_meanwhile));
+			C(all_memory_is_locked), C(parts_are_not_alike), C(touched_meanwhile),
+			C(next_to_it));
 }
