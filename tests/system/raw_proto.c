@@ -172,6 +172,7 @@ static void descriptors_everywhere(void)
 			struct raw r;
 
 			if ((raw_msgs[i].type == FF_MSG_REG_DMABUF_MR && n == 1) ||
+			    (raw_msgs[i].type == FF_MSG_TRACK && n == 1) ||
 			    (raw_msgs[i].type == FF_MSG_WATCH_PAGES && n == 2))
 				continue; /* they have so many */
 			h.n_fds = k & 1 ? (uint16_t)n : 0;

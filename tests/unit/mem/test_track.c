@@ -578,7 +578,7 @@ static void much_is_known(void **state)
 
 static void false_events(void **state)
 {
-	static const uint64_t odd[] = { 0, 1, PG, UINT64_MAX - PG, UINT64_MAX };
+	const uint64_t odd[] = { 0, 1, PG, UINT64_MAX - PG, UINT64_MAX };
 	struct uffd_msg msg = { .event = UFFD_EVENT_UNMAP };
 	struct tracked *m;
 	uint64_t va, at;
