@@ -475,8 +475,8 @@ static int swap(const struct ffl_swap *s)
 		err = check_unpinned(s->len);
 	if (!err) {
 		memcpy(s->home, stash, s->len);
-		if (ffl_attr_is_locked(stash) != s->attr->is_locked ||
-		    !ffl_attr_is(s->p, s->len, s->maps))
+		if (!s->is_known && (ffl_attr_is_locked(stash) != s->attr->is_locked ||
+				     !ffl_attr_is(s->p, s->len, s->maps)))
 			err = -ESTALE;
 	}
 	if (!is_registered(s->p, s->len)) {

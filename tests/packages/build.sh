@@ -37,7 +37,7 @@ step "what is in them"
 contents() { # PACKAGE
 	dpkg-deb -c "$DEBS/$1"_*.deb | awk '$1 !~ /^d/ { print $6 }'
 }
-[[ $(contents libfreeflow-container | grep '\.so') == "./usr/lib/freeflow/libibverbs.so
+[[ $(contents libfreeflow-container | grep '\.so' | sort) == "./usr/lib/freeflow/libibverbs.so
 ./usr/lib/freeflow/libibverbs.so.1
 ./usr/lib/freeflow/librdmacm.so
 ./usr/lib/freeflow/librdmacm.so.1" ]] || fail "$(contents libfreeflow-container)"
