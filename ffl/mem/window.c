@@ -586,8 +586,12 @@ static void drop_gone(const struct ffl_swap *s)
 
 static int swap_out(const struct ffl_swap *s, int (*settled)(void *arg), void *arg)
 {
-	int err = slide(s->p, s->len, stash);
+	int err;
 
+	/* other memory would be away for a moment, and nobody who touches it then sleeps */
+	if (!is_of_file(s, s->p))
+		return -EAGAIN;
+	err = slide(s->p, s->len, stash);
 	if (err)
 		return err;
 	if (!is_of_file(s, stash)) {
