@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_filter.c - ffl/mem/filter.c: filters that the program installs while the library's thread works,
- * or sleeps. The last test installs one in this process.
+ * or sleeps. The last test installs one in this process. Not with ThreadSanitizer, which lets no child of a process with
+ * threads start one.
  *
- * threads: yes
  * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/track.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include "tests/rig/unit/region_rig.h"
