@@ -75,7 +75,8 @@ static const struct {
 };
 
 #define COPIES 16u
-/* ... which a shadow mapping has besides. */
+
+/* Names in VmFlags that a shadow mapping has besides those. */
 static const char shadow_flags[][3] = { "sh", "ms", "dc", "um", "ui" };
 
 static uint64_t began, spent; /* ns */
@@ -332,9 +333,10 @@ static bool is_merged(const char *copy, size_t len, int maps)
 }
 
 /*
- * Who touches the mapping sleeps, but before that the kernel has tied it to its address (anon_vma),
- * so that its copy becomes one with nothing. Copying unties it. So it is copied once more, until
- * no thread has touched it since the last time; each of them does so once.
+ * A thread that touches the program's mapping sleeps. But before it sleeps, the kernel ties the
+ * mapping to its address (anon_vma), and then a copy of the mapping merges with no other mapping.
+ * Copying the mapping unties it. So the copy is made again until no thread has touched the mapping
+ * since the last copy. Each thread touches it once at most, since it sleeps then.
  */
 bool ffl_attr_is(char *p, size_t len, int maps)
 {

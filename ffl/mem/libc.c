@@ -368,7 +368,7 @@ FFL_EXPORT int ioctl(int fd, ioctl_request request, ...)
 
 #define PARTS_MAX 64u
 
-/* What is several mappings now. */
+/* Memory that was one mapping to the program, and is several now. */
 struct parts {
 	struct part {
 		uintptr_t at;

@@ -488,7 +488,7 @@ static void claim_run(struct claim *c, enum ff_run_kind kind, uintptr_t va, size
  * Replace one window's pages, of mapping v with these attributes, by pages at that place. 0 or
  * -errno.
  */
-static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_attr *attr, bool known,
+static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_attr *attr,
 		   enum ffl_way way, uintptr_t va, size_t len, struct place *place)
 {
 	char *home = home_map(c->ctx, len, place);
@@ -500,7 +500,7 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 		.off = place->off,
 		.maps = c->maps,
 		.attr = attr,
-		.is_known = known,
+		.is_known = c->ctx->has_nic,
 	};
 	int err;
 
@@ -547,12 +547,9 @@ static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way 
 
 	if (c->lazy)
 		attr = c->lazy->attr;
-	/* with a NIC all must be replaced, however long it takes to look at */
-	if (way != FFL_WAY_WINDOW || c->ctx->has_nic) {
-		if (look(c, va, end, &attr))
-			return;
-		looked = true;
-	}
+	/* a NIC reaches no memory that is not replaced, and the comparison can fail (Linux 6.1) */
+	if ((way != FFL_WAY_WINDOW || c->ctx->has_nic) && look(c, va, end, &attr))
+		return;
 	if (c->lazy && c->lazy->placed)
 		place = (struct place){ .off = c->lazy->off + (va - c->lazy->from) };
 	else if (c->lazy)
@@ -563,7 +560,7 @@ static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way 
 
 		if (c->lazy && !c->lazy->placed)
 			at.off = va - c->lazy->from; /* in the region */
-		err = replace(c, v, &attr, looked, way, va, len, &at);
+		err = replace(c, v, &attr, way, va, len, &at);
 		if (err == -EEXIST && !c->lazy && c->ctx->heat && uffd < 0) {
 			/* it may be tracked for an MR that has gone, or that it was moved away from */
 			uffd = ffl_track_close(c->ctx, from, end);
@@ -580,7 +577,7 @@ static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way 
 			leave(c, why_of(err), va, end);
 			break;
 		}
-		looked = looked && c->ctx->has_nic;
+		looked = false;
 		place = at;
 		if (c->lazy) {
 			c->lazy->off = place.off - (va - c->lazy->from);

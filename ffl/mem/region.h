@@ -134,7 +134,7 @@ bool ffl_regions_untold(void);
 
 /* For private.c: whose pages these are; NULL: of no file, or its descriptor was closed. */
 const struct ffl_file *ffl_regions_file_of(const struct ff_vma *v);
-/* ... and the first context, of those that have ffl_regions_fini() to come; see next_regions. */
+/* The first of the open contexts; ffl_context.next_regions leads to the others. */
 struct ffl_context *ffl_regions_contexts(void);
 
 /*

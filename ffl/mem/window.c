@@ -420,7 +420,7 @@ static void leave(char *p, size_t len)
 	drain();
 }
 
-/* What is left of it gets its pages back. */
+/* The program has mapped something else at a part of p: what is left of p gets its pages back. */
 static void abandon(char *p, size_t len)
 {
 	refill(p, len);

@@ -508,7 +508,7 @@ void ffl_mr_context_fini(struct ffl_context *ctx);
 /* ndev.c: tell the router which interfaces have the process's addresses. What fails changes nothing. */
 void ffl_ndevs_tell(struct ffl_context *ctx);
 /*
- * Likewise: the index of the interface that has the address (IPv4 as ::ffff:a.b.c.d); of the first
+ * ndev.c: the index of the interface, in this process's network, that has the address (IPv4 as ::ffff:a.b.c.d); of the first
  * one that is up and no loopback. 0: there is none.
  */
 uint32_t ffl_ndev_of(const uint8_t addr[16]);

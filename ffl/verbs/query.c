@@ -217,7 +217,7 @@ static uint32_t find_ndev(struct ffl_context *ctx, const struct ibv_gid_entry *o
 	return ndev ? ndev : ffl_ndev_any();
 }
 
-/* The same, with its interface. */
+/* ask_gid(), and the GID's interface. */
 static int query_gid(struct ffl_context *ctx, uint32_t port, uint32_t index,
 		     struct ibv_gid_entry *e)
 {
