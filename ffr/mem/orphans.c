@@ -25,7 +25,7 @@
  * with the router's own tables (share_full()); sessions count from WATCH_PAGES on. A client whose
  * session gets no place has its memory copied. What has nothing mapped gives its place back.
  *
- * Tests: unit/mem/test_watch.c, system/verbs_orphans.sh
+ * Tests: unit/mem/test_orphans.c, system/verbs_orphans.sh
  */
 #include "ffr/mem/orphans.h"
 
