@@ -45,21 +45,32 @@ static struct slow slow_new(void)
 }
 
 /*
- * The client is a process of its own, which the kernel does not let end while it waits for its own
- * sockets: what is given away is closed here first.
+ * Whoever closes the last descriptor waits, unless that is because it ends. So a child that ends gives it away:
+ * the router may have closed it before.
  */
 static void give(struct raw *r, struct slow *s, const void *bytes, size_t len, unsigned copies)
 {
-	int fd[RAW_MAX_FDS];
+	int fd[RAW_MAX_FDS], closed[2], status;
+	pid_t child;
+	char c;
 
 	for (unsigned i = 0; i < copies; i++)
 		fd[i] = s->near;
-	if (!raw_send_fds(r, bytes, len, fd, copies)) { /* it is still ours: not to be waited for */
-		const struct linger none = { 1, 0 };
-
-		setsockopt(s->near, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	CHECK(!pipe(closed));
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		close(closed[1]);
+		if (read(closed[0], &c, 1)) /* until the parent has closed its own */
+			_exit(1);
+		raw_send_fds(r, bytes, len, fd, copies);
+		_exit(0);
 	}
+	close(closed[0]);
 	close(s->near);
+	close(closed[1]);
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(!status);
 }
 
 /* With what kind of message, in a session or before it. */
