@@ -24,6 +24,7 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
 #include "ffr/mem/orphans.h"
+#include "ffr/mem/stall.h"
 #include "ffr/mem/view.h"
 #include "ffr/router.h"
 #include "ffr/lib/sandbox.h"
@@ -283,8 +284,10 @@ static int confine(const struct ffr_conf *conf)
 
 static int serve(struct router *r)
 {
-	int err = sandbox_enter(SANDBOX_CONTROL);
+	int err;
 
+	stall_init();
+	err = sandbox_enter(SANDBOX_CONTROL);
 	if (err)
 		return err;
 	err = router_start(r);

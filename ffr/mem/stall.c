@@ -18,12 +18,17 @@
  * So a container keeps the control thread waiting for no more than one STALL_SHARE-th of the time. An honest program
  * whose memory the host has swapped out is copied for a while, and keeps its sessions.
  *
- * A wait is time asleep, or CPU time: the kernel spins on some locks while their holders run. A thread that is only
- * short of a CPU does neither. WAIT_MIN_NS leaves out what the work itself takes.
+ * A wait is time asleep, or CPU time: the kernel spins on some locks while their holders run. Time without a CPU, on
+ * a busy host, is nobody's: the kernel counts it in the thread's schedstat, if it was built for that. Else, and for
+ * threads of libuv's, only a thread that has not slept at all is known to have had no CPU. WAIT_MIN_NS leaves out what
+ * the work itself takes.
  *
  * Tests: unit/mem/test_stall.c, hostile/holes.sh
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "ffr/mem/stall.h"
@@ -39,17 +44,43 @@ static long sleeps(void)
 	return getrusage(RUSAGE_THREAD, &ru) ? 0 : ru.ru_nvcsw;
 }
 
+static __thread int schedstat = -1; /* of this thread */
+
+void stall_init(void)
+{
+	schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+}
+
+/* ns that this thread was ready to run and had no CPU, ever; 0: not known. */
+static uint64_t cpu_awaited(void)
+{
+	unsigned long long ran, awaited;
+	char line[128];
+	ssize_t n;
+
+	if (schedstat < 0)
+		return 0;
+	n = pread(schedstat, line, sizeof(line) - 1, 0);
+	line[n > 0 ? n : 0] = 0;
+	return sscanf(line, "%llu %llu", &ran, &awaited) == 2 ? awaited : 0;
+}
+
 void stall_wait_begin(struct stall_wait *w)
 {
-	*w = (struct stall_wait){ uv_hrtime(), cpu_of_thread(), sleeps() };
+	*w = (struct stall_wait){ uv_hrtime(), cpu_of_thread(), cpu_awaited(), sleeps() };
 }
 
 uint64_t stall_waited(const struct stall_wait *w)
 {
-	uint64_t ns = uv_hrtime() - w->from;
+	uint64_t ns = uv_hrtime() - w->from, awaited;
 
-	if (ns >= WAIT_MIN_NS && sleeps() == w->sleeps)
+	if (ns < WAIT_MIN_NS)
+		return 0;
+	awaited = cpu_awaited() - w->awaited;
+	if (sleeps() == w->sleeps)
 		ns = cpu_of_thread() - w->cpu;
+	else
+		ns = awaited < ns ? ns - awaited : 0;
 	return ns < WAIT_MIN_NS ? 0 : ns;
 }
 

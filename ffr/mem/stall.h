@@ -10,10 +10,12 @@
 
 /* An operation on a file that a client can lock. */
 struct stall_wait {
-	uint64_t from, cpu; /* ns */
+	uint64_t from, cpu, awaited; /* ns */
 	long sleeps;
 };
 
+/* Once, on the control thread, before it is in its sandbox. */
+void stall_init(void);
 void stall_wait_begin(struct stall_wait *w);
 /* ns that the kernel has kept this thread waiting since then; 0: not worth counting. */
 uint64_t stall_waited(const struct stall_wait *w);

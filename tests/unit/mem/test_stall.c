@@ -2,7 +2,10 @@
 /*
  * test_stall.c - ffr/mem/stall.c: what counts as a wait, and what a container owes for it. The time is the test's.
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "tests/rig/unit/unit.h"
@@ -28,6 +31,17 @@ static int test_usage(int who, struct rusage *ru)
 	return 0;
 }
 
+static uint64_t awaited; /* a CPU, ns */
+
+static ssize_t test_pread(int fd, void *buf, size_t len, off_t off)
+{
+	(void)off;
+	return fd == 7 ? snprintf(buf, len, "%llu %llu 5\n", 1234567ull,
+				  (unsigned long long)awaited) :
+			 -1;
+}
+
+#define pread	      test_pread
 #define uv_hrtime     test_time
 #define cpu_of_thread test_cpu
 #define getrusage     test_usage
@@ -67,6 +81,31 @@ static void a_wait_is_sleep_or_cpu_time(void **state)
 	assert_int_equal(counted(250 * MS, 240 * MS, 0), 240 * MS); /* at a lock that it spins on */
 	assert_int_equal(counted(250 * MS, 1000, 0), 0);	    /* it had no CPU */
 	assert_int_equal(counted(250 * MS, WAIT_MIN_NS - 1, 0), 0);
+}
+
+/* What the thread slept while others had the CPUs, as long as the kernel tells how long that was. */
+static void time_without_a_cpu_is_nobodys(void **state)
+{
+	struct stall_wait w;
+
+	(void)state;
+	schedstat = 7;
+	stall_wait_begin(&w);
+	now += 250 * MS;
+	awaited += 230 * MS;
+	num_sleeps++;
+	assert_int_equal(stall_waited(&w), 20 * MS);
+	awaited += 15 * MS;
+	assert_int_equal(stall_waited(&w), 0);
+	awaited += 10 * MS; /* clocks differ a little */
+	assert_int_equal(stall_waited(&w), 0);
+	assert_int_equal(counted(250 * MS, 1000, 1), 250 * MS);
+	schedstat = -1;
+	stall_wait_begin(&w);
+	now += 250 * MS;
+	awaited += 230 * MS;
+	num_sleeps++;
+	assert_int_equal(stall_waited(&w), 250 * MS);
 }
 
 static void debts_are_paid_by_time(void **state)
@@ -142,7 +181,8 @@ static void it_has_mappings_that_wait(void **state)
 int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
-	return UNIT_RUN(T(a_wait_is_sleep_or_cpu_time), T(debts_are_paid_by_time),
-			T(the_share_is_bounded), T(rings_and_files_are_two_things),
-			T(memory_that_goes_counts), T(it_has_mappings_that_wait));
+	return UNIT_RUN(T(a_wait_is_sleep_or_cpu_time), T(time_without_a_cpu_is_nobodys),
+			T(debts_are_paid_by_time), T(the_share_is_bounded),
+			T(rings_and_files_are_two_things), T(memory_that_goes_counts),
+			T(it_has_mappings_that_wait));
 }
