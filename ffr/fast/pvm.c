@@ -64,7 +64,7 @@
  * A window is open for some 100 us, but a container with a limit of CPU time may have none for 100 ms, several times in
  * a row. Where nobody can tell whether anything is mapped, what fails is an error as a rule, and told soon.
  */
-uint64_t pvm_patience = 2000 * NS_PER_MS;
+uint64_t pvm_patience = 1000 * NS_PER_MS;
 #define UNKNOWN_PART 5 /* of pvm_patience */
 
 static ssize_t copy_at(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir,
