@@ -321,15 +321,19 @@ int ffl_attr_expect(int uffd, const struct ffl_attr *a, int prot, size_t len)
 	return err ? err : model(room + 2 * FF_PAGE + len, uffd, a, prot, MAP_NORESERVE);
 }
 
-/* Is all of the copy one mapping with one of the models? */
-static bool is_merged(const char *copy, size_t len, int maps)
+/*
+ * Is [at, at + len) one mapping? The kernel enlarges no more than one, which it sees to first, and has no
+ * room to: the page behind it is mapped, too.
+ */
+static bool is_one(char *at, size_t len)
 {
-	uintptr_t from = (uintptr_t)copy, to = from + len;
-	struct ff_vma v = { 0 };
+	return mm_remap(at, len, len + FF_PAGE, 0, NULL) == MAP_FAILED && errno != EFAULT;
+}
 
-	if (ff_vma_query(maps, from, &v))
-		return false;
-	return (v.start < from && v.end >= to) || (v.start <= from && v.end > to);
+/* Is all of the copy one mapping with one of the models? */
+static bool is_merged(char *copy, size_t len)
+{
+	return is_one(copy - FF_PAGE, len + FF_PAGE) || is_one(copy, len + FF_PAGE);
 }
 
 /*
@@ -338,7 +342,7 @@ static bool is_merged(const char *copy, size_t len, int maps)
  * Copying the mapping unties it. So the copy is made again until no thread has touched the mapping
  * since the last copy. Each thread touches it once at most, since it sleeps then.
  */
-bool ffl_attr_is(char *p, size_t len, int maps)
+bool ffl_attr_is(char *p, size_t len)
 {
 	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
 	char *copy = room + 2 * FF_PAGE;
@@ -346,7 +350,7 @@ bool ffl_attr_is(char *p, size_t len, int maps)
 	for (unsigned i = 0; i < COPIES; i++) {
 		if (mm_remap(p, len, len, flags, copy) == MAP_FAILED)
 			return false;
-		if (is_merged(copy, len, maps))
+		if (is_merged(copy, len))
 			return true;
 	}
 	return false;

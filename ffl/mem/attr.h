@@ -31,13 +31,12 @@ void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len);
  * protection key? First
  * ffl_attr_expect(), 0 or -errno; then ffl_attr_is(), of a mapping with that protection and length,
  * private, anonymous, empty, and registered with the userfaultfd for pages that are missing; at
- * last, in any case, ffl_attr_forget(). No length is above `max`; `maps` is an open
- * /proc/self/maps.
+ * last, in any case, ffl_attr_forget(). No length is above `max`.
  */
 int ffl_attr_init(size_t max);
 void ffl_attr_fini(void);
 int ffl_attr_expect(int uffd, const struct ffl_attr *a, int prot, size_t len);
-bool ffl_attr_is(char *p, size_t len, int maps);
+bool ffl_attr_is(char *p, size_t len);
 void ffl_attr_forget(void);
 /* Is the mapping of that page locked? The page will be reclaimed sooner than others. */
 bool ffl_attr_is_locked(char *page);

@@ -500,7 +500,6 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 		.off = place->off,
 		.maps = c->maps,
 		.attr = attr,
-		.is_known = c->ctx->has_nic,
 	};
 	int err;
 
@@ -547,8 +546,7 @@ static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way 
 
 	if (c->lazy)
 		attr = c->lazy->attr;
-	/* a NIC reaches no memory that is not replaced, and the comparison can fail (Linux 6.1) */
-	if ((way != FFL_WAY_WINDOW || c->ctx->has_nic) && look(c, va, end, &attr))
+	if (way != FFL_WAY_WINDOW && look(c, va, end, &attr))
 		return;
 	if (c->lazy && c->lazy->placed)
 		place = (struct place){ .off = c->lazy->off + (va - c->lazy->from) };

@@ -475,8 +475,7 @@ static int swap(const struct ffl_swap *s)
 		err = check_unpinned(s->len);
 	if (!err) {
 		memcpy(s->home, stash, s->len);
-		if (!s->is_known && (ffl_attr_is_locked(stash) != s->attr->is_locked ||
-				     !ffl_attr_is(s->p, s->len, s->maps)))
+		if (ffl_attr_is_locked(stash) != s->attr->is_locked || !ffl_attr_is(s->p, s->len))
 			err = -ESTALE;
 	}
 	if (!is_registered(s->p, s->len)) {
@@ -532,7 +531,7 @@ static bool is_of_file(const struct ffl_swap *s, const char *at)
 	struct ff_vma v = { 0 };
 	struct stat st;
 
-	return !ff_vma_ask(s->maps, va, &v) && !syscall(SYS_fstat, s->fd, &st) && v.start <= va &&
+	return !ff_vma_query(s->maps, va, &v) && !syscall(SYS_fstat, s->fd, &st) && v.start <= va &&
 	       v.end >= va + s->len && v.flags == flags && v.inode == st.st_ino &&
 	       v.offset + (va - v.start) == s->off;
 }

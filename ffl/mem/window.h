@@ -37,7 +37,6 @@ struct ffl_swap {
 	uint64_t off; /* ... from there on */
 	int maps;     /* an open /proc/self/maps */
 	const struct ffl_attr *attr; /* what p's mapping is expected to be like, and home's is */
-	bool is_known; /* smaps has told that p's mapping is like that: it is not compared */
 };
 
 /*

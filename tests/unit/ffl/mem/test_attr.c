@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 
 #include "tests/rig/unit/unit.h"
 #include "ffl/mem/attr.c"
@@ -137,7 +139,7 @@ static void it_takes_too_long(void **state)
 
 /* ---- comparing --------------------------------------------------------------------------- */
 
-static int uffd, maps;
+static int uffd;
 
 static int setup(void **state)
 {
@@ -148,7 +150,6 @@ static int setup(void **state)
 	uffd = dev < 0 ? -1 : ioctl(dev, _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
 	if (dev >= 0)
 		close(dev);
-	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	return uffd >= 0 && ioctl(uffd, UFFDIO_API, &api) ? -1 : ffl_attr_init(2 * LEN);
 }
 
@@ -157,7 +158,6 @@ static int teardown(void **state)
 	(void)state;
 	if (uffd >= 0)
 		close(uffd);
-	close(maps);
 	ffl_attr_fini();
 	return 0;
 }
@@ -183,7 +183,7 @@ static bool is(char *p, const struct ffl_attr *a, int prot)
 
 	assert_int_equal(ffl_attr_expect(uffd, a, prot, LEN), 0);
 	assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
-	same = ffl_attr_is(p, LEN, maps);
+	same = ffl_attr_is(p, LEN);
 	ffl_attr_forget();
 	assert_int_equal(ioctl(uffd, UFFDIO_UNREGISTER, &r.range), 0);
 	return same;
@@ -319,7 +319,7 @@ static void touched_meanwhile(void **state)
 		assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
 		assert_int_equal(pthread_create(&t[i], NULL, touch, p), 0);
 		assert_int_equal(poll(&poll_uffd, 1, -1), 1);
-		assert_true(ffl_attr_is(p, LEN, maps));
+		assert_true(ffl_attr_is(p, LEN));
 		ffl_attr_forget();
 	}
 	assert_int_equal(ioctl(uffd, UFFDIO_UNREGISTER, &r.range), 0);
@@ -351,10 +351,39 @@ static void next_to_it(void **state)
 	assert_ptr_equal(mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
 				stash),
 			 stash);
-	assert_true(ffl_attr_is(p, LEN, maps));
+	assert_true(ffl_attr_is(p, LEN));
 	ffl_attr_forget();
 	munmap(p, LEN);
 	munmap(stash, LEN);
+}
+
+/* The kernel refuses to enlarge mappings also for want of address space. */
+static void no_address_space_is_left(void **state)
+{
+	const struct ffl_attr none = { 0 }, asked = { .advice = { MADV_DONTDUMP } };
+	struct rlimit was, full;
+	bool same, alike;
+	long num;
+	char *p;
+	FILE *f;
+
+	(void)state;
+	need_uffd();
+	p = map_empty(0);
+	assert_int_equal(madvise(p, LEN, MADV_DONTDUMP), 0);
+	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
+	f = fopen("/proc/self/statm", "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%ld", &num), 1);
+	full = (struct rlimit){ (rlim_t)num * FF_PAGE, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_AS, &full), 0);
+	alike = is(p, &asked, rw);
+	same = is(p, &none, rw);
+	setrlimit(RLIMIT_AS, &was);
+	fclose(f);
+	assert_true(alike);
+	assert_false(same);
+	munmap(p, LEN);
 }
 
 #define C(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -367,5 +396,5 @@ int main(void)
 			cmocka_unit_test(parts_that_differ), cmocka_unit_test(it_takes_too_long),
 			C(alike_if_asked_the_same), C(not_alike), C(locked_memory),
 			C(all_memory_is_locked), C(parts_are_not_alike), C(touched_meanwhile),
-			C(next_to_it));
+			C(next_to_it), C(no_address_space_is_left));
 }
