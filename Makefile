@@ -147,7 +147,7 @@ arm64:
 # is compiled and linked. @ROOM is all of a room's sources; of @fast pvm.c and roles.c are
 # named by themselves, for which some programs have others. $(call extra,FILE) is that line.
 
-$(foreach r,lib keeper obj mem fast peer dir soft ctl cm orch admin nic rio oci,$(eval \
+$(foreach r,lib keeper obj mem fast peer dir wire soft remote ctl cm orch admin nic rio oci,$(eval \
 	SET_$(r) := $(wildcard ffr/$(r)/*.c ffr/$(r)/*/*.c)))
 SET_fast := $(filter-out ffr/fast/pvm.c ffr/fast/roles.c,$(SET_fast))
 $(foreach r,base tls client store server,$(eval SET_ffo_$(r) := $(wildcard ffo/$(r)/*.c ffo/$(r)/*/*.c)))

@@ -4,7 +4,7 @@
  * it belongs to the control thread. The contract with the clients, and what an id is, are in
  * abi/ff_cm.h; calls.c serves their messages.
  *
- * The room ffr/cm/ may use ctl/ and what that may, and sends to other hosts by soft/remote_cm.h. Control
+ * The room ffr/cm/ may use ctl/ and what that may, and sends to other hosts by remote/cm.h. Control
  * thread only.
  */
 #ifndef FFR_CM_CM_H

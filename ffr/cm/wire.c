@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * wire.c - the connection manager's messages to and from other hosts. Control thread.
- * Neighbours: msg.c delivers, soft/remote_cm.c has the frames.
+ * Neighbours: msg.c delivers, remote/cm.c has the frames.
  *
  * A message travels as struct cm_msg up to its private data, between routers of one version (peer.c
  * sees to that). The sender's router is not trusted with more than its own containers: that the
@@ -14,7 +14,7 @@
 #include "ffr/cm/internal.h"
 #include "ffr/dir/dir.h"
 #include "ffr/obj/cpu.h"
-#include "ffr/soft/remote_cm.h"
+#include "ffr/remote/cm.h"
 
 #define MSG_SZ(pd_len) ((uint32_t)(offsetof(struct cm_msg, pd) + (pd_len)))
 _Static_assert(sizeof(struct cm_msg) <= WIRE_SMALL_MAX, "it fits into a frame");

@@ -37,7 +37,7 @@
 #include "ffr/dir/dir.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/user.h"
-#include "ffr/soft/wire/wire.h"
+#include "ffr/wire/wire.h"
 
 #define SOCKET_NAME  "ffr.sock"
 #define ACCEPT_BATCH 16

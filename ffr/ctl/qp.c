@@ -14,7 +14,7 @@
 #include "ffr/dir/dir.h"
 #include "ffr/fast/mw.h"
 #include "ffr/fast/xrc.h"
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 /* Header, SQ and RQ of a QP are one block; the parts begin on cache lines. */
 struct qp_layout {

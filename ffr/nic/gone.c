@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffr/soft/wire/wire.h"
+#include "ffr/wire/wire.h"
 
 #define LOOK_NS (1000 * NS_PER_MS)
 #define PART	256u /* objects, or places in a table, for which others wait */

@@ -17,7 +17,7 @@
  *
  * There may be several NICs (struct nic_dev), of which each container has one from its registration on: nic_of().
  * All of its objects are of that one, each of which knows it, and what happens to a NIC is nothing to the others. The
- * routers ask each other which NIC a container has (soft/remote.c). What is said of the NIC here is said of the container's.
+ * routers ask each other which NIC a container has (remote/remote.c). What is said of the NIC here is said of the container's.
  *
  * A container's objects are in a PD of the NIC for each PD of its own, so a peer reaches by a QP what the
  * same PD has registered and nothing else, as on a NIC that the container has for itself. A WR's lkeys are

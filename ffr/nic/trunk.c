@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "ffr/soft/remote.h"
-#include "ffr/soft/wire/wire.h"
+#include "ffr/remote/remote.h"
+#include "ffr/wire/wire.h"
 
 #define TRUNK_RECVS 256u
 #define TRUNK_SENDS 64u

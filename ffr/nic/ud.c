@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 
 #include "ffr/obj/gid.h"
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 #define UD_RECVS     256u /* buffers of a QP, at most */
 #define UD_RECVS_MIN 8u

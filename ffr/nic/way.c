@@ -10,7 +10,7 @@
 #include "ffr/dir/dir.h"
 #include "ffr/obj/gid.h"
 #include "ffr/peer/peer.h"
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 #include "ffr/soft/soft.h"
 
 /* ---- where it leads ---------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@
  * Any host of the cluster may ask, about any number. A host learns no more than whether that
  * container runs, and makes the owner look at most QUESTIONS_MAX times a second.
  *
- * Tests: unit/orch/test_claim.c, system/claim.sh, unit/soft/test_remote_runs.c
+ * Tests: unit/orch/test_claim.c, system/claim.sh, unit/remote/test_runs.c
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
 #include "ffr/peer/peer.h"
-#include "ffr/soft/remote_runs.h"
+#include "ffr/remote/runs.h"
 
 #define CLAIM_PATIENCE 4000 /* ms */
 #define CLAIM_TICK     20   /* ms between two looks whether there is a connection */

@@ -3,7 +3,7 @@
  * peer.h - connections between routers: who the other hosts are, and how two of them meet. See
  * peer.c for the handshake.
  *
- * peer.c brings authenticated connections about on the control thread; the wire (soft/wire/tcp.c)
+ * peer.c brings authenticated connections about on the control thread; the wire (wire/tcp.c)
  * carries frames on them, [lock]. One host has at most one attached connection with another.
  *
  * The room ffr/peer/ may use fast/ (the lock, the backend's ops) and ffo's TLS; who asks the orchestrator

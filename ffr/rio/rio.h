@@ -4,7 +4,7 @@
  * protocol.
  *
  * Job: for each connected router an endpoint of /dev/ffrio, and a stream in either direction on it (struct wire_by).
- * Verbs are the software device's, which sends and receives frames as with TCP. Neighbours: soft/wire/tcp.c, which calls
+ * Verbs are the software device's, which sends and receives frames as with TCP. Neighbours: wire/tcp.c, which calls
  * stream.c and link.c; keeper/, which opens the device. Threads: dev.c opens on the control thread; all else is [lock], on the
  * runner of the first thread, but for what begins and ends with a connection.
  *

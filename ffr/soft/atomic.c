@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * atomic.c - compare-and-swap, fetch-and-add and atomic write at the peer. [lock] Called by local.c and
- * remote_resp.c.
+ * remote/resp.c.
  *
  * Atomic with respect to other RDMA atomics of this router that reach the word in the same way: by a pointer, under
  * the fast lock, or through one process, whose calls are made one at a time. Where the 8 bytes are mapped and aligned,

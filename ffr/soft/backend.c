@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 /* No OUI that anybody was given: the bit for locally administered ones, and "ff". */
 #define SOFT_VENDOR_ID 0x026666

@@ -27,7 +27,7 @@
 #include "ffr/abi/ff_probe.h"
 #include "ffr/mem/fallible.h"
 #include "ffr/mem/view.h"
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 /* ---- the peer ---------------------------------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 #define STALL_NS  (2 * NS_PER_MS)
 #define HOSTS_NS  (200 * NS_PER_MS)

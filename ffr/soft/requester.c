@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * requester.c - what is the same for each WR, wherever it goes: its beginning and end, waiting, limits. [lock]
- * Called by local.c, ud.c, mcast.c and remote_req.c, whose each WR is; timers and who is waited for come back
+ * Called by local.c, ud.c, mcast.c and remote/req.c, whose each WR is; timers and who is waited for come back
  * by requester_timer() and requester_resume().
  */
 #include "ffr/fast/mw.h"

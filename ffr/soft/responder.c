@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * responder.c - what the receiving QP makes of a request. [lock] Called by local.c and ud.c for a QP of this
- * host, by remote_resp.c and remote_ud.c for one of another, by mcast.c for both.
+ * host, by remote/resp.c and remote/ud.c for one of another, by mcast.c for both.
  *
  * What can go wrong, in the order of the checks (IBTA 9.7.4 and table 58):
  *	XRC: no SRQ of that number in the domain		NAK invalid request
@@ -20,7 +20,7 @@
 
 #include "ffr/fast/mw.h"
 #include "ffr/fast/xrc.h"
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
 		      enum ff_vendor_err why)

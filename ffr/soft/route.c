@@ -5,7 +5,7 @@
  * A path names a container that the sender may talk to, by GID or by LID; who that is and where, the
  * directory knows. Which QP of it, local.c and ud.c look up, and the other host's router.
  */
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 void route_set(struct fast *f, struct qp *qp, struct remote *there)
 {

@@ -3,14 +3,15 @@
  * soft.h - internals of the software device: what its files share. Everything [lock].
  *
  * Who carries a QP's WRs out is chosen once, and stands in qp->send (fast/backend.h): local.c, between
- * connected QPs of this host, from the beginning; remote_req.c when the path turned out to lead to another
+ * connected QPs of this host, from the beginning; remote/req.c when the path turned out to lead to another
  * host (remote_open()); ud.c for UD QPs, where each datagram's way is chosen when it is posted. What is the
  * same for all of them is in requester.c; what a receiving QP makes of a request, wherever that comes from,
  * in responder.c; the moving of bytes in xfer.c.
  *
- * The room ffr/soft/ is the software device, on this host and, with wire/, on others. It may use fast/,
- * mem/, peer/ and dir/, and is known by soft_ops and, to cm/, by remote_cm.h. Runners; the control thread, by
- * the lock, makes, changes and ends objects.
+ * The room ffr/soft/ is the software device: objects, their states, the rules of InfiniBand. It may use fast/, mem/,
+ * peer/, dir/ and wire/, and is known by soft_ops. QPs and datagrams whose other end is on another host are in
+ * remote/, which uses this header and is used here (tests/lint/rooms). Runners; the control thread, by the lock, makes,
+ * changes and ends objects.
  */
 #ifndef FFR_SOFT_SOFT_H
 #define FFR_SOFT_SOFT_H
@@ -21,8 +22,8 @@
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/soft/copy.h"
-#include "ffr/soft/remote_runs.h"
-#include "ffr/soft/wire/wire.h"
+#include "ffr/remote/runs.h"
+#include "ffr/wire/wire.h"
 
 #define SOFT_GRH_SZ 40u
 /* Attachments of a container's QPs to multicast groups: in all, and to one group. */
@@ -54,11 +55,11 @@ struct soft_dev {
 	uint32_t num_held;		/* of both */
 	struct soft_list late;		/* QPs for which datagrams of other hosts wait */
 	uint64_t late_bytes;
-	struct cm_frames cm_in, cm_out; /* remote_cm.c */
+	struct cm_frames cm_in, cm_out; /* remote/cm.c */
 	uint32_t num_cm;
 	uint32_t cm_changes; /* connections that ended or began */
 	struct runs_frame
-		runs[RUNS_FRAMES]; /* remote_runs.c: that wait for the control thread, oldest first */
+		runs[RUNS_FRAMES]; /* remote/runs.c: that wait for the control thread, oldest first */
 	uint32_t num_runs;
 	/* A NIC takes a datagram of the container for that host, with its GRH; or does not (false). NULL: there is none */
 	bool (*ud_carry)(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
@@ -136,7 +137,7 @@ struct responder {
 	struct xfer from_wire;	      /* UD: a datagram of another host, put into it */
 	bool is_late;		      /* ... waits for memory behind a process; on soft_dev.late */
 	LIST_ENTRY(soft_qp) late_entry;
-	struct late_list late; /* the datagrams; remote_ud.c */
+	struct late_list late; /* the datagrams; remote/ud.c */
 	uint64_t late_bytes;
 };
 

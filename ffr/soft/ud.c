@@ -4,13 +4,13 @@
  *
  * Where a datagram goes to, its address handle tells, and that is settled when it is posted: from then on the
  * program may destroy the handle. To a QP of this host it is copied here, once (UD_HERE); what goes to
- * another host is gathered and sent by remote_ud.c, and waits for the way there to be known and open, for
+ * another host is gathered and sent by remote/ud.c, and waits for the way there to be known and open, for
  * UD_PATIENCE (UD_AWAY); messages for a group are mcast.c's (UD_GROUP). What cannot be delivered is dropped,
  * counted, and reported as sent.
  */
 #include <string.h>
 
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 
 #define UD_PATIENCE (500 * NS_PER_MS)
 

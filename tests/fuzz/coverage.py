@@ -8,8 +8,8 @@ import json
 import os
 import sys
 
-GROUPS = ("ffr/ctl/*", "ffr/cm/*", "ffr/fast/*", "ffr/soft/*", "ffr/peer/*", "ffr/keeper/*", "ffr/obj/*", "ffr/mem/*",
-          "ffr/dir/*", "ffo/*", "ffr/*")
+GROUPS = ("ffr/ctl/*", "ffr/cm/*", "ffr/fast/*", "ffr/soft/*", "ffr/remote/*", "ffr/wire/*", "ffr/peer/*",
+          "ffr/keeper/*", "ffr/obj/*", "ffr/mem/*", "ffr/dir/*", "ffo/*", "ffr/*")
 
 
 def counted(kind, summaries):

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 #include "tests/rig/unit/others.h"
 #include "tests/rig/unit/rig.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/fuzz/frame_world.c tests/rig/unit/rig.c tests/rig/unit/others.c tests/rig/fakes/fake_pvm.c @lib @keeper @obj @mem @fast ffr/peer/io.c @soft -lbsd */
+/* build: tests/fuzz/frame_world.c tests/rig/unit/rig.c tests/rig/unit/others.c tests/rig/fakes/fake_pvm.c @lib @keeper @obj @mem @fast ffr/peer/io.c @wire @soft @remote -lbsd */
 /*
  * fuzz_frame.c - libFuzzer target: a router of another host that sends whatever it likes, beside one
  * that behaves.

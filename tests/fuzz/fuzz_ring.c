@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/unit/rig.c tests/rig/unit/others.c ffr/fast/pvm.c ffr/fast/roles.c @lib @keeper @obj @mem @fast ffr/peer/io.c @soft -lbsd */
+/* build: tests/rig/unit/rig.c tests/rig/unit/others.c ffr/fast/pvm.c ffr/fast/roles.c @lib @keeper @obj @mem @fast ffr/peer/io.c @wire @soft @remote -lbsd */
 /*
  * fuzz_ring.c - libFuzzer target: a client that writes whatever it likes into its rings and
  * headers, beside one that behaves and must get every byte right.

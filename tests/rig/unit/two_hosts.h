@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 #include "tests/rig/unit/others.h"
 #include "tests/rig/unit/rig.h"
 

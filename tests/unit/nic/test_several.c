@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "ffr/obj/gid.h"
-#include "ffr/soft/wire/wire.h"
+#include "ffr/wire/wire.h"
 #include "tests/rig/unit/two_hosts.h"
 
 #define SECOND 1000000000ull

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ffr/soft/remote.h"
+#include "ffr/remote/remote.h"
 #include "tests/rig/unit/others.h"
 
 #define SECOND 1000000000ull

@@ -12,7 +12,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
 #include "ffr/peer/peer.h"
-#include "ffr/soft/remote_runs.h"
+#include "ffr/remote/runs.h"
 #include "tests/rig/unit/unit.h"
 
 static struct {

@@ -1,0 +1,854 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * remote.c - QPs whose peer is on another host: their state, and the way between the wire's frames
+ * and the two halves of a QP, req.c and resp.c with answer.c. [lock] remote.h has the
+ * theory.
+ */
+#include "ffr/remote/remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* Messages of QPs that are under way at once begin with few places and get more. */
+#define WINDOW_FIRST 8u
+
+static const char *const phase_name[] = {
+	[REM_RUN] = "run", [REM_RNR] = "rnr",	  [REM_WAIT] = "wait",
+	[REM_MAP] = "map", [REM_LATER] = "later",
+};
+static_assert(sizeof(phase_name) / sizeof(phase_name[0]) == REM_NUM_PHASES, "one for each");
+
+const char *remote_phase_str(enum remote_phase phase)
+{
+	return phase < REM_NUM_PHASES ? phase_name[phase] : "?";
+}
+
+static struct soft_dev *soft_dev(struct fast *f)
+{
+	return f->be->priv;
+}
+
+static uint32_t random32(struct fast *f)
+{
+	uint64_t *s = &soft_dev(f)->random;
+
+	*s ^= *s << 13;
+	*s ^= *s >> 7;
+	*s ^= *s << 17;
+	return (uint32_t)(*s >> 32);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static void set_peer(struct remote_qp *rq, struct wire_peer *p)
+{
+	if (rq->peer == p)
+		return;
+	if (rq->peer) {
+		wire_tx_forget(rq);
+		wire_rx_forget(rq);
+		LIST_REMOVE(rq, of_peer);
+		peer_put(rq->peer);
+	}
+	rq->peer = p;
+	if (p) {
+		peer_get(p);
+		LIST_INSERT_HEAD(&p->qps, rq, of_peer);
+	}
+}
+
+uint64_t remote_bytes(const struct qp *qp)
+{
+	const struct remote_qp *rq;
+	const struct sent *sent;
+	uint64_t message = sizeof(*sent) + sizeof(sent);
+
+	if (qp->type == IBV_QPT_UD)
+		return SOFT_GRH_SZ + SOFT_MTU;
+	if (qp->max_inline > sizeof(sent->few) || qp->max_send_sge > REMOTE_SMALL_SGE)
+		message += REMOTE_MANY;
+	return sizeof(*rq) + REMOTE_JOBS * (sizeof(*rq->rx.jobs) + sizeof(*rq->rx.atomics)) +
+	       message * (qp->sq.depth < REMOTE_WINDOW ? qp->sq.depth : REMOTE_WINDOW);
+}
+
+bool remote_open(struct fast *f, struct qp *qp)
+{
+	struct remote *there = qp->soft->there;
+	struct remote_qp *rq = calloc(1, sizeof(*rq));
+
+	if (!rq)
+		return false;
+	rq->tx.win = calloc(WINDOW_FIRST, sizeof(struct sent *));
+	if (!rq->tx.win) {
+		free(rq);
+		return false;
+	}
+	rq->tx.win_size = WINDOW_FIRST;
+	rq->qp = rq->out.x.qp = rq->tx.in.qp = rq->rx.x.qp = qp;
+	rq->cont = there->id;
+	rq->epoch = there->epoch;
+	rq->tx.tag = random32(f);
+	rq->tx.timer.fn = request_timer;
+	rq->rx.ack_timer.fn = response_timer;
+	remote_rate_init(rq);
+	qp->soft->rem = rq;
+	qp->send = &remote_send;
+	set_peer(rq, there->peer);
+	return true;
+}
+
+bool remote_is_peer(const struct remote_qp *rq)
+{
+	const struct remote *there = rq->qp->soft->there;
+
+	return there && there->id == rq->cont && there->epoch == rq->epoch;
+}
+
+static void stall_end(struct remote_qp *rq)
+{
+	if (rq->is_stalled)
+		LIST_REMOVE(rq, stalled);
+	rq->is_stalled = false;
+}
+
+void remote_stall(struct fast *f, struct remote_qp *rq)
+{
+	if (!rq->is_stalled)
+		LIST_INSERT_HEAD(&soft_dev(f)->stalled, rq, stalled);
+	rq->is_stalled = true;
+}
+
+/* Is the buffer part of the batch that is being collected? */
+static bool is_out(struct fast *f, const struct remote_qp *rq)
+{
+	const struct wire_dev *d = &soft_dev(f)->wire;
+
+	return rq->out.x.call && d->collecting && rq->out.batch == d->batch;
+}
+
+/* Let go of what was read ahead. */
+static void out_reset(struct fast *f, struct remote_qp *rq)
+{
+	struct wire_dev *d = &soft_dev(f)->wire;
+
+	if (is_out(f, rq)) { /* at most one for each frame of a batch */
+		d->kept[d->num_kept++] = rq->out.x.call;
+		rq->out.x.call = NULL;
+	}
+	xfer_reset(f, &rq->out.x);
+	rq->out.x.buf_len = 0;
+	rq->out.awaited = false;
+}
+
+void remote_abort(struct fast *f, struct qp *qp, bool flush)
+{
+	struct remote_qp *rq = qp->soft->rem;
+
+	if (!rq)
+		return;
+	rq->incarnation++;
+	wire_tx_forget(rq);
+	wire_rx_forget(rq);
+	timer_cancel(&f->timers, &rq->tx.timer);
+	wire_batch_forget(rq);
+	stall_end(rq);
+	remote_rate_forget(f, rq);
+	out_reset(f, rq);
+	xfer_reset(f, &rq->tx.in);
+	response_abort(f, rq);
+	rq->tx.phase = REM_RUN;
+	rq->tx.solo = rq->tx.is_met = false;
+	rq->tx.fetches = 0;
+	step_none(rq);
+	while (rq->tx.una != rq->tx.tail) {
+		struct sent *s = remote_sent_wr(rq, rq->tx.una);
+
+		request_unanswered(rq, rq->tx.una++);
+		if (flush)
+			comp_sent(f, qp, &s->wr, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	}
+	rq->tx.nxt = rq->tx.una;
+	rq->tx.off = 0;
+	if (!flush)
+		qp->in_flight = 0;
+}
+
+void remote_free(struct fast *f, struct qp *qp)
+{
+	struct remote_qp *rq = qp->soft->rem;
+
+	if (!rq)
+		return;
+	remote_abort(f, qp, false);
+	set_peer(rq, NULL);
+	for (uint32_t i = 0; i < rq->tx.win_size; i++) {
+		if (rq->tx.win[i])
+			free(rq->tx.win[i]->many);
+		free(rq->tx.win[i]);
+	}
+	free(rq->tx.win);
+	free(rq->rx.jobs);
+	free(rq->rx.atomics);
+	free(rq);
+	qp->soft->rem = NULL;
+	qp->send = &local_send;
+}
+
+void remote_announce(struct fast *f, struct qp *qp)
+{
+	struct remote_qp *rq = qp->soft->rem;
+
+	if (!rq || !route_receives(qp))
+		return;
+	rq->rx.go_due = true;
+	if (rq->peer && !rq->peer->tcp)
+		peer_want(rq->peer); /* it will be needed */
+	wire_tx(f, rq);
+}
+
+/* It is in x->call->buf. */
+static enum next fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
+{
+	rq->out.batch = soft_dev(f)->wire.batch;
+	fr->iov[0] = (struct iovec){ rq->out.x.call->buf, rq->out.x.buf_len };
+	fr->num_iov = 1;
+	fr->h.len = rq->out.x.buf_len;
+	return NEXT_FRAME;
+}
+
+/* Does what is read ahead, or will be, begin there? */
+static bool out_is(const struct remote_qp *rq, bool is_job, uint32_t msn, uint64_t off)
+{
+	return rq->out.is_job == is_job && rq->out.msn == msn && rq->out.off == off;
+}
+
+void remote_fetch_needless(struct fast *f, struct remote_qp *rq, bool is_job)
+{
+	if (rq->out.is_job == is_job && (rq->out.x.call || rq->out.x.wait.q))
+		out_reset(f, rq);
+}
+
+/* A QP that is not in line to send has no buffer that is full: there are few, and others want to send. */
+static void out_leave(struct fast *f, struct remote_qp *rq)
+{
+	if (rq->out.x.call && !xfer_is_busy(&rq->out.x))
+		out_reset(f, rq);
+}
+
+enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src,
+			     bool is_job, uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
+			     enum ff_vendor_err *why)
+{
+	struct xfer *x = &rq->out.x;
+	bool is_it = out_is(rq, is_job, msn, off);
+
+	if (xfer_is_busy(x))
+		return NEXT_NONE;
+	if (x->call && x->call_pending) {
+		x->call_pending = false;
+		x->buf_len = x->call->result ? 0 : x->call->len;
+		if (is_it && x->call->result == -EFAULT) {
+			out_reset(f, rq);
+			*why = FF_VERR_FAULT;
+			return NEXT_FAULT;
+		}
+	}
+	if (is_it && x->call && x->buf_len)
+		return fetched(f, rq, fr);
+	/* a frame of this batch may point to what was read before */
+	if (is_out(f, rq))
+		return NEXT_BATCH;
+	if (x->call) /* else it may have been called, and keeps its place before those that wait */
+		out_reset(f, rq);
+	rq->out.is_job = is_job;
+	rq->out.msn = msn;
+	rq->out.off = off;
+	switch (xfer_get(f, x, src, off, n, why)) {
+	case XFER_DONE:
+		return fetched(f, rq, fr);
+	case XFER_MORE:
+	case XFER_NEXT:
+	case XFER_WAIT:
+		rq->out.awaited = true;
+		remote_stall(f, rq);
+		return NEXT_NONE;
+	default:
+		return NEXT_FAULT;
+	}
+}
+
+void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type type)
+{
+	const struct container *c = rq->qp->o.ses->cont;
+
+	memset(h, 0, sizeof(*h));
+	h->type = (uint8_t)type;
+	h->dst_qpn = rq->qp->attr.dest_qp_num;
+	h->src_qpn = rq->qp->qp_num;
+	h->dst_cont = rq->cont;
+	h->dst_epoch = rq->epoch;
+	h->src_cont = c->id;
+	h->src_epoch = c->epoch;
+}
+
+/* ---- what the wire asks ----------------------------------------------------------------------------- */
+
+enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+{
+	enum next r = response_next(f, rq, fr);
+
+	if (r == NEXT_NONE)
+		r = request_next(f, rq, fr);
+	if (r == NEXT_NONE)
+		out_leave(f, rq);
+	return r;
+}
+
+void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
+{
+	struct sent *s;
+
+	if (fr->num_iov && rq->out.x.call && fr->iov[0].iov_base == rq->out.x.call->buf)
+		out_reset(f, rq); /* others may be waiting for a buffer */
+	if (fr->incarnation != rq->incarnation || fr->kind != FRAME_REQUEST ||
+	    !(fr->h.flags & WIRE_LAST) || qp_is_reliable(rq->qp))
+		return;
+	/* UC: that was all */
+	s = remote_sent_wr(rq, fr->h.msn);
+	s->done = true;
+	s->status = IBV_WC_SUCCESS;
+	request_advance(f, rq);
+}
+
+void remote_unsent(struct remote_qp *rq, const struct frame *fr)
+{
+	if (fr->incarnation != rq->incarnation)
+		return;
+	switch (fr->kind) {
+	case FRAME_REQUEST:
+		if (rq->tx.nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
+			rq->tx.fetches--;
+		step_unsent(rq, fr->h.opcode);
+		rq->tx.nxt = fr->old_nxt;
+		rq->tx.off = fr->old_off;
+		break;
+	case FRAME_PROBE:
+		if (rq->tx.phase != REM_LATER || fr->h.msn != rq->tx.nxt ||
+		    rq->tx.nxt == rq->tx.tail)
+			break;
+		remote_sent_wr(rq, fr->h.msn)->probe = true;
+		rq->tx.phase = REM_RUN;
+		break;
+	case FRAME_DATA:
+		rq->qp->stats.tx_bytes -= fr->h.len;
+		rq->rx.job_head = fr->old_nxt;
+		rq->rx.jobs[rq->rx.job_head % REMOTE_JOBS].off = fr->old_off;
+		break;
+	case FRAME_ATOMIC:
+		rq->rx.job_head = fr->old_nxt;
+		break;
+	case FRAME_NAK:
+		rq->rx.nak_due = true;
+		break;
+	case FRAME_ACK:
+		rq->rx.ack_due = true;
+		break;
+	case FRAME_GO:
+		rq->rx.go_due = true;
+		break;
+	case FRAME_ASK:
+		if (fr->h.flags & WIRE_STEP)
+			rq->tx.step_asked = false;
+		else
+			rq->tx.ask = true;
+		break;
+	}
+}
+
+/* The QP that an answer is for, if it comes from the one that was asked. */
+static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
+				      const struct wire_hdr *h)
+{
+	struct qp *qp = qp_here(f, h->dst_cont, h->dst_qpn);
+	struct remote_qp *rq = qp ? qp->soft->rem : NULL;
+
+	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
+	    rq->epoch != h->src_epoch || qp->attr.dest_qp_num != h->src_qpn ||
+	    qp->o.ses->cont->epoch != h->dst_epoch)
+		return NULL;
+	return rq;
+}
+
+void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	struct qp *qp = qp_here(f, h->dst_cont, h->dst_qpn);
+	const struct remote *r;
+
+	if (!qp || qp->type == IBV_QPT_UD || route_is_ours(qp) || !route_receives(qp) ||
+	    qp->attr.dest_qp_num != h->src_qpn || qp->o.ses->cont->epoch != h->dst_epoch)
+		return;
+	r = dir_by_id(f, h->src_cont);
+	if (!r || r->peer != p || r->epoch != h->src_epoch || qp->soft->met == r->id)
+		return;
+	qp->soft->met = r->id;
+	if (f->be->ops->peer_told)
+		f->be->ops->peer_told(f, p);
+}
+
+enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		       struct remote_qp **rq)
+{
+	struct remote_qp *to;
+
+	if (h->type == WIRE_UD || h->type == WIRE_CM)
+		return SINK_BUFFER;
+	if (h->type == WIRE_REQ)
+		return response_begin(f, p, h, rq);
+	if (h->type == WIRE_ASK) {
+		response_asked(f, p, h);
+		return SINK_DISCARD;
+	}
+	to = requester_of(f, p, h);
+	if (!to && h->type == WIRE_GO)
+		remote_meet(f, p, h);
+	if (!to)
+		return SINK_DISCARD;
+	if (h->type == WIRE_GO) {
+		request_go(f, to);
+		return SINK_DISCARD;
+	}
+	if (h->tag != to->tx.tag)
+		return SINK_DISCARD;
+	switch (h->type) {
+	case WIRE_ACK:
+		request_ack(f, to, h->msn);
+		break;
+	case WIRE_NAK:
+		request_nak(f, to, h);
+		break;
+	case WIRE_ATOMIC_DATA:
+	case WIRE_READ_DATA:
+		if (!request_data_settled(f, to) ||
+		    (h->type == WIRE_READ_DATA && !request_data_begin(to, h)))
+			return SINK_DISCARD;
+		*rq = to;
+		return SINK_QP;
+	default:
+		break;
+	}
+	return SINK_DISCARD;
+}
+
+/* Where the frame's payload goes to, and where in it. */
+static struct side sink_side(struct remote_qp *rq, const struct wire_hdr *h)
+{
+	const struct sent *s;
+
+	if (h->type == WIRE_REQ)
+		return response_side(rq);
+	s = remote_sent_wr(rq, h->msn);
+	return (struct side){
+		.sge = s->wr.sge,
+		.num_sge = s->wr.num_sge,
+		.keys = &rq->qp->o.ses->cont->keys,
+		.pd = rq->qp->pd,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+}
+
+static void sink_bad(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+		     enum ff_vendor_err why)
+{
+	if (h->type == WIRE_REQ)
+		response_bad(f, rq, why);
+	else
+		request_data_bad(f, rq, h->msn, why);
+}
+
+int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
+		uint32_t len, struct iovec *iov, int max, uint32_t *bytes)
+{
+	struct side s = sink_side(rq, h);
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t n;
+	int num = xfer_iov(&s, h->offset + off, len, iov, max, &n, &why);
+
+	if (num < 0)
+		sink_bad(f, rq, h, why);
+	else
+		*bytes = (uint32_t)n;
+	return num;
+}
+
+enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+				  uint32_t off, const uint8_t *buf, uint64_t *len,
+				  enum ff_vendor_err *why)
+{
+	struct side s = sink_side(rq, h);
+	struct xfer *x = h->type == WIRE_REQ ? &rq->rx.x : &rq->tx.in;
+
+	*why = FF_VERR_NONE;
+	return xfer_put(f, x, &s, h->offset + off, buf, len, why);
+}
+
+void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
+		       enum xfer_result r, enum ff_vendor_err why)
+{
+	if (r != XFER_WAIT)
+		sink_bad(f, rq, h, why);
+	else if (h->type == WIRE_REQ)
+		response_wait(f, rq, h->offset + off);
+	else
+		request_data_later(f, rq, h->msn, h->offset + off);
+}
+
+bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
+		const uint8_t *payload)
+{
+	switch (h->type) {
+	case WIRE_UD:
+		return remote_ud_recv(f, p, h, payload);
+	case WIRE_CM:
+		remote_cm_recv(f, p, h, payload);
+		return true;
+	default:
+		break;
+	}
+	if (!rq)
+		return true;
+	switch (h->type) {
+	case WIRE_REQ:
+		return response_end(f, rq, h);
+	case WIRE_READ_DATA:
+		request_data_end(f, rq, h);
+		return true;
+	case WIRE_ATOMIC_DATA:
+		return request_atomic(f, rq, h);
+	default:
+		return true;
+	}
+}
+
+/* ---- NICs of both hosts -------------------------------------------------------------------------------- */
+
+/*
+ * A router tells of each of its NICs in a frame: which it is (code) of how many (msn), its GID and network, and the
+ * router's own UD QP (src_qpn, tag: its Q_Key) with a number that nobody else is told, which is to be in front of the
+ * peer's datagrams (offset). All 0: there is no such QP. Told again, the number is another one: datagrams with the
+ * former are lost.
+ *
+ * Before version 6 a router knows of one NIC only, which it takes for that of each container. Of several it is told none,
+ * so that for both sides all goes by the wire.
+ */
+static struct wire_hdr about_nic(const struct fast_host *h, const struct wire_peer *p, uint32_t i)
+{
+	const struct host_nic *nic = &h->nic[i];
+	struct wire_hdr to = { .type = WIRE_NIC };
+
+	memcpy(to.nic.gid, &nic->gid, sizeof(to.nic.gid));
+	if (p->version >= 6) {
+		to.code = (uint8_t)i;
+		to.msn = h->num_nics ? h->num_nics : 1;
+	} else if (h->num_nics > 1) {
+		return to;
+	}
+	memcpy(to.nic.net, nic->net, sizeof(to.nic.net));
+	if (nic->ud_qpn && p->nic_ud_in) {
+		to.src_qpn = nic->ud_qpn;
+		to.tag = nic->ud_qkey;
+		to.offset = p->nic_ud_in;
+	}
+	return to;
+}
+
+static bool has_ud(const struct fast_host *h)
+{
+	for (uint32_t i = 0; i < h->num_nics; i++)
+		if (h->nic[i].ud_qpn)
+			return true;
+	return false;
+}
+
+void remote_tell_again(struct fast *f, struct wire_peer *p)
+{
+	const struct fast_host *host = f->host;
+	struct wire_hdr h;
+
+	p->nic_ud_in = 0;
+	if (p->version < 2)
+		return;
+	if (has_ud(host) && getrandom(&p->nic_ud_in, sizeof(p->nic_ud_in), GRND_NONBLOCK) !=
+				    (ssize_t)sizeof(p->nic_ud_in))
+		p->nic_ud_in = 0;
+	for (uint32_t i = 0; !i || (i < host->num_nics && p->version >= 6); i++) {
+		h = about_nic(host, p, i);
+		wire_send(f, p, &h, NULL);
+	}
+}
+
+void remote_tell(struct fast *f, struct wire_peer *p)
+{
+	memset(p->nic, 0, sizeof(p->nic));
+	p->num_nics = p->nics_told = 0;
+	p->nic_told = p->version < 2; /* it has none that it could tell of */
+	remote_tell_again(f, p);
+}
+
+void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	uint32_t i = p->version < 6 ? 0 : h->code, num = p->version < 6 ? 1 : h->msn;
+	struct wire_nic *nic;
+
+	static_assert(WIRE_NICS_MAX == HOST_NICS_MAX, "protocol");
+	if (!num || num > WIRE_NICS_MAX || i >= num || (p->num_nics && num != p->num_nics))
+		return;
+	/* QPs that were told their way by what it had before keep to that */
+	nic = &p->nic[i];
+	memcpy(&nic->gid, h->nic.gid, sizeof(nic->gid));
+	memcpy(nic->net, h->nic.net, sizeof(nic->net));
+	nic->net[sizeof(nic->net) - 1] = '\0';
+	nic->ud_qpn = h->src_qpn & 0xffffff;
+	nic->ud_qkey = h->tag;
+	nic->ud_out = h->offset;
+	p->num_nics = num;
+	p->nics_told |= 1u << i;
+	p->nic_told = p->nics_told == (1u << num) - 1;
+	if (p->nic_told && f->be->ops->peer_told)
+		f->be->ops->peer_told(f, p);
+}
+
+#define NIC_ASK_NS (100 * NS_PER_MS) /* an answer may be lost with its container's registration */
+
+int remote_nic(struct fast *f, struct remote *there)
+{
+	struct wire_hdr h = { .type = WIRE_NIC_ASK,
+			      .dst_cont = there->id,
+			      .dst_epoch = there->epoch };
+	const struct remote_nic *n = &there->nic;
+	struct wire_peer *p = there->peer;
+
+	if (!p || !p->tcp || !p->nic_told)
+		return -EAGAIN;
+	if (p->num_nics <= 1)
+		return 0;
+	if (n->peer == p && n->generation == p->generation && n->epoch == there->epoch &&
+	    n->index < p->num_nics)
+		return (int)n->index;
+	if ((!n->asked || f->now >= n->asked + NIC_ASK_NS) && !wire_send(f, p, &h, NULL))
+		there->nic.asked = f->now;
+	return -EAGAIN;
+}
+
+void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct container *c)
+{
+	struct wire_hdr h = {
+		.type = WIRE_NIC_OF, .src_cont = c->id, .src_epoch = c->epoch, .msn = c->nic
+	};
+
+	if (p->version >= 6)
+		wire_send(f, p, &h, NULL);
+}
+
+void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	const struct container *c;
+
+	LIST_FOREACH(c, &f->host->containers, entry)
+		if (c->id == h->dst_cont && c->epoch == h->dst_epoch)
+			remote_tell_nic_of(f, p, c);
+}
+
+void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	struct remote *r = dir_by_id(f, h->src_cont);
+
+	if (!r || r->peer != p || r->epoch != h->src_epoch || h->msn >= p->num_nics)
+		return;
+	r->nic.peer = p;
+	r->nic.generation = p->generation;
+	r->nic.epoch = r->epoch;
+	r->nic.index = h->msn;
+	if (f->be->ops->peer_told)
+		f->be->ops->peer_told(f, p);
+}
+
+/* ---- what happens to hosts --------------------------------------------------------------------------- */
+
+void remote_up(struct fast *f, struct wire_peer *p)
+{
+	const struct qp_table *qps = &f->host->qps;
+	struct soft_dev *dev = soft_dev(f);
+	struct soft_qp *sq, *next;
+	struct remote_qp *rq;
+
+	remote_cm_flush(f, p);
+	remote_cm_changed(f);
+	p->mcast_give_up = 0;
+	for (uint32_t i = 0; i < qps->size; i++)
+		if (qps->slot[i] && qp_is_on(qps->slot[i], f) &&
+		    qps->slot[i]->soft->mcast.step == MCAST_ASKED)
+			fast_qp_activate(f, qps->slot[i]);
+	LIST_FOREACH_SAFE(sq, &dev->unreachable, req.waiting, next)
+		if (sq->there && sq->there->peer == p)
+			requester_resume(f, sq);
+	LIST_FOREACH(rq, &p->qps, of_peer) {
+		if (rq->tx.phase == REM_WAIT || rq->tx.una != rq->tx.tail)
+			remote_resume(f, rq);
+		if (rq->rx.rnr_owed || rq->rx.nak_due || rq->rx.ack_due || rq->rx.go_due)
+			wire_tx(f, rq);
+	}
+}
+
+void remote_down(struct fast *f, struct wire_peer *p)
+{
+	struct remote_qp *rq;
+	bool wanted = false;
+
+	LIST_FOREACH(rq, &p->qps, of_peer) {
+		out_leave(f, rq);
+		response_down(rq);
+		if (rq->tx.una == rq->tx.tail)
+			continue;
+		wanted = true;
+		if (rq->tx.phase != REM_WAIT)
+			remote_no_answer(f, rq);
+	}
+	if (wanted)
+		peer_want(p);
+	remote_cm_changed(f);
+}
+
+static void change_peer(struct fast *f, struct remote_qp *rq, struct wire_peer *p)
+{
+	set_peer(rq, p);
+	if (!rq->is_queued && !rq->out.awaited) /* else remote_poll() looks whether it is in line */
+		out_leave(f, rq);
+}
+
+void remote_changed(struct fast *f, struct remote *r)
+{
+	struct soft_qp *sq, *next;
+
+	for (uint32_t i = 0; i < f->host->qps.size; i++) {
+		struct qp *qp = f->host->qps.slot[i];
+		struct remote_qp *rq;
+
+		if (!qp || !qp->soft || qp->soft->there != r)
+			continue;
+		rq = qp->soft->rem;
+		if (!rq) { /* it waited for somebody to have the address */
+			if (qp->type != IBV_QPT_UD && route_receives(qp)) {
+				route_resolve(f, qp);
+				remote_announce(f, qp);
+				if (qp->busy)
+					requester_resume(f, qp->soft);
+			}
+			continue;
+		}
+		if (!remote_is_peer(rq)) {
+			change_peer(f, rq, NULL);
+			if (rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
+				remote_no_answer(f, rq);
+			continue;
+		}
+		change_peer(f, rq, r->peer);
+		if (!rq->peer && rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
+			/* nobody would tell it of the end of that connection */
+			remote_no_answer(f, rq);
+		else if (rq->tx.phase == REM_MAP)
+			remote_mapped(f, rq);
+		else if (rq->peer && rq->tx.una != rq->tx.tail && rq->tx.phase == REM_WAIT)
+			remote_resume(f, rq);
+	}
+	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, req.waiting, next)
+		if (sq->there == r)
+			requester_resume(f, sq);
+	remote_ud_known(f, r);
+	remote_cm_known(f);
+}
+
+/* May the QP still talk to its peer? */
+static bool is_denied(struct fast *f, struct qp *qp)
+{
+	const struct container *c = qp->o.ses->cont;
+	const struct soft_qp *sq = qp->soft;
+
+	if (sq->dest)
+		return !dir_allowed(f->host, c, sq->dest->tenant, sq->dest->name);
+	return sq->there && sq->there->epoch &&
+	       !dir_allowed(f->host, c, sq->there->tenant, sq->there->name);
+}
+
+void remote_policy_changed(struct fast *f)
+{
+	struct container *c;
+	struct session *s;
+
+	for (uint32_t i = 0; i < f->host->qps.size; i++) {
+		struct qp *qp = f->host->qps.slot[i];
+
+		if (qp && qp->soft && qp->type != IBV_QPT_UD && is_denied(f, qp))
+			fast_qp_error(qp->o.ses->fast, qp, IBV_EVENT_QP_FATAL);
+	}
+	LIST_FOREACH(c, &f->host->containers, entry)
+		LIST_FOREACH(s, &c->sessions, entry) {
+			struct obj_table *t = &s->tab[OBJ_AH];
+
+			for (uint32_t i = 0; i < t->size; i++)
+				if (t->slot[i])
+					obj_of(t->slot[i], ah)->cont = NULL;
+		}
+}
+
+void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
+{
+	for (uint32_t i = 0; i < f->host->qps.size; i++) {
+		struct qp *qp = f->host->qps.slot[i];
+
+		if (!qp || !qp_is_on(qp, f) || qp->soft->mcast.step != MCAST_ASKED ||
+		    strcmp(qp->o.ses->cont->tenant, tenant) ||
+		    memcmp(&qp->soft->mcast.gid, mgid, sizeof(*mgid)))
+			continue;
+		fast_qp_activate(f, qp);
+	}
+}
+
+void remote_drained(struct fast *f, struct wire_peer *p)
+{
+	struct soft_qp *sq, *next;
+
+	remote_cm_flush(f, p);
+	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, req.waiting, next)
+		if (sq->there && sq->there->peer == p)
+			requester_resume(f, sq);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------ */
+
+uint32_t remote_poll(struct fast *f)
+{
+	struct remote_qp *rq, *next;
+	uint32_t work = 0;
+
+	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
+		if (rq->out.awaited && !xfer_is_busy(&rq->out.x)) {
+			rq->out.awaited = false;
+			wire_tx(f, rq);
+			if (!rq->is_queued)
+				out_leave(f, rq);
+			work++;
+		}
+		if (response_stalls(rq) && !xfer_is_busy(&rq->rx.x)) {
+			response_stalled(f, rq);
+			wire_tx(f, rq);
+			work++;
+		}
+		if (request_settled(f, rq))
+			work++;
+		if (!rq->out.awaited && !response_stalls(rq) && !request_settles(rq))
+			stall_end(rq);
+	}
+	return work + remote_ud_poll(f);
+}

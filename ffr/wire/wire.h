@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * wire.h - frames between routers, and what the wire and the QPs of the software device ask of each other.
+ * tcp.c moves frames; req.c, resp.c, answer.c and ud.c of remote/ know what they mean. Everything [lock].
+ *
+ * The room ffr/wire/ may use fast/, mem/, peer/ and dir/. It asks remote/ for frames and gives it what comes, a circle
+ * that tests/lint/rooms names. Runner of the first thread.
+ *
+ * A frame is a header and hdr.len bytes. All QPs of two hosts share one connection, so no QP may
+ * hold it up: a frame's payload goes straight to its memory or is thrown away, now, and who has more
+ * to send than a frame waits for its next turn. What a connection loses with its end is sent again
+ * on the next one; see remote.h for how nothing is done twice.
+ */
+#ifndef FFR_WIRE_WIRE_H
+#define FFR_WIRE_WIRE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <bsd/sys/queue.h>
+#include <stddef.h>
+
+struct container;
+struct fast;
+struct wire_peer;
+struct wire_io;
+struct wire_hello;
+struct wire_tcp;
+struct remote_qp;
+
+#define WIRE_PAYLOAD_MAX 65536u /* bytes of a REQ or a READ_DATA */
+#define WIRE_BATCH	 64u	/* frames that are offered to the socket at once */
+#define WIRE_SMALL_MAX	 8192u	/* bytes of any other frame */
+
+/* X(NAME, which payload it may have) */
+#define WIRE_TYPES(X)                                                                              \
+	X(NONE, 0)                                                                                 \
+	X(REQ, WIRE_PAYLOAD_MAX)       /* a part of a SEND or WRITE; any other request */          \
+	X(READ_DATA, WIRE_PAYLOAD_MAX) /* a part of what a READ asked for */                       \
+	X(ATOMIC_DATA, 0)	       /* what an atomic found */                                  \
+	X(ACK, 0)		       /* all messages up to msn are done, but those that fetch */ \
+	X(NAK, 0)		       /* all before msn are; msn is not: code tells why */        \
+	X(ASK, 0)		       /* what became of msn? */                                   \
+	X(GO, 0)		       /* there is a receive, or a QP, now: try again */           \
+	X(UD, WIRE_SMALL_MAX)	       /* a datagram, GRH first */                                 \
+	X(CM, WIRE_SMALL_MAX)	       /* a message of the connection manager */                   \
+	X(PING, 0)                                                                                 \
+	X(PONG, 0)                                                                                 \
+	X(NIC, 0)     /* version 2: the first frame of either side: its NIC; see remote_tell() */  \
+	X(BY, 0)      /* version 4: where its sender receives beside the stream; struct wire_by */ \
+	X(OVER, 0)    /* version 4: all that its sender sends from here on comes there */          \
+	X(NIC_ASK, 0) /* version 6: by which NIC does dst_cont go? */                              \
+	X(NIC_OF, 0)  /* version 6: src_cont by msn, of its host's */                              \
+	X(RUNS_ASK, 0) /* version 7: does dst_cont run, in dst_epoch? msn: of the question */      \
+	X(RUNS, 0) /* version 7: the answer about src_cont; code: enum wire_runs of remote/runs.h */
+
+enum wire_type {
+#define X(name, max) WIRE_##name,
+	WIRE_TYPES(X)
+#undef X
+		WIRE_TYPES_NUM
+};
+
+/* wire_hdr.flags */
+#define WIRE_LAST      0x01 /* the message ends with this frame */
+#define WIRE_SOLICITED 0x02
+#define WIRE_PROBE     0x04 /* a request without its payload: would it be carried out? */
+#define WIRE_MCAST     0x08 /* UD: for the group in ud.mgid */
+#define WIRE_STEP      0x10 /* ASK, version 5: nothing more is sent until it is answered */
+
+/* wire_hdr.code of a NAK */
+enum wire_nak {
+	NAK_RNR = 1,	/* no receive is posted: nak.rnr_timer */
+	NAK_INV_REQ,	/* the responder's QP is in error, as with the next two */
+	NAK_REM_ACCESS, /* ... */
+	NAK_REM_OP,	/* ... */
+	NAK_NO_QP,	/* nobody answers there */
+	NAK_SEQ, /* msn is what is expected, from hdr.offset on if there were bytes of it before */
+	NAK_RETRY,    /* msn could not be taken just now: again, from hdr.offset on */
+	NAK_PROBE_OK, /* answer to a PROBE */
+	NAK_BUSY,     /* msn is to wait for a GO: the receiver's limits */
+};
+
+/* Little-endian, like the machines that this runs on. */
+struct wire_hdr {
+	uint8_t type;	/* enum wire_type */
+	uint8_t opcode; /* REQ, UD: enum ff_opcode */
+	uint8_t flags;	/* WIRE_* */
+	uint8_t code;	/* NAK: enum wire_nak */
+	uint32_t len;	/* bytes that follow */
+	uint32_t dst_qpn, src_qpn;
+	uint32_t dst_cont, dst_epoch; /* the orchestrator's ids */
+	uint32_t src_cont, src_epoch;
+	uint32_t tag; /* of the requester's QP, since it came to RTS: old frames have another */
+	uint32_t msn; /* number of the requester's message */
+	uint64_t offset; /* bytes of the message before this frame's; from version 3 on, of a READ: that came */
+	union {
+		struct {
+			uint64_t addr, length; /* of the message */
+			uint32_t rkey, imm;    /* imm: what the WR has there */
+			uint32_t srqn;
+			uint32_t most; /* READ, version 5: bytes that are to come for now; 0: all */
+		} req;
+		struct {
+			uint64_t addr, compare_add, swap;
+			uint32_t rkey, srqn;
+		} atomic;
+		struct {
+			uint64_t addr, length; /* of what is flushed */
+			uint32_t rkey, srqn;
+			uint8_t types, level; /* FF_FLUSH_* */
+			uint8_t zero[6];
+		} flush;
+		struct {
+			uint64_t orig;
+		} atomic_data;
+		struct {
+			uint32_t rnr_timer; /* the field as of IBTA table 45 */
+		} nak;
+		struct {
+			uint8_t gid[16];
+			char net[16]; /* its network's name, "": it has none */
+		} nic;
+		struct {
+			uint64_t token; /* what is sent there is to have it */
+			uint32_t node, endpoint;
+			uint32_t block; /* bytes */
+		} by;
+		struct {
+			uint32_t qkey, imm;
+			uint16_t lid;
+			uint8_t sl, zero[5];
+			uint8_t mgid[16];
+		} ud;
+	};
+};
+static_assert(sizeof(struct wire_hdr) == 80 && offsetof(struct wire_hdr, req) == 48, "protocol");
+
+/* ---- tcp.c --------------------------------------------------------------------------------- */
+
+struct pvm_call;
+
+/*
+ * What carries frames of a connection beside its stream, if the backend has something (ffr/rio/). Each direction goes
+ * over to it by itself, between two frames: ours with wire_over(), the peer's when OVER comes in. It is
+ * a stream, too, of what p->by is about, and its end is the connection's.
+ */
+struct wire_by {
+	const char *name; /* for operators */
+	/* The connection is attached: p->by may be set. */
+	void (*up)(struct fast *f, struct wire_peer *p);
+	/* p->by is there, and NULL afterwards. failed: the connection was not ended in order. */
+	void (*down)(struct fast *f, struct wire_peer *p, bool failed);
+	/* BY has come. */
+	void (*told)(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+	/* OVER has come. False: that cannot be. */
+	bool (*begin)(struct wire_peer *p);
+	/* As wire_io_readv() and the others, but that the end is always an error. */
+	ssize_t (*readv)(struct fast *f, struct wire_peer *p, const struct iovec *iov, int n);
+	ssize_t (*writev)(struct fast *f, struct wire_peer *p, const struct iovec *iov, int n);
+	int (*flush)(struct fast *f, struct wire_peer *p);
+	bool (*pending)(const struct wire_peer *p);
+	const char *(*why)(int err); /* a text that stays */
+};
+
+struct wire_dev { /* in struct soft_dev */
+	LIST_HEAD(, wire_tcp) conns;
+	const struct wire_by *by; /* NULL: there is none */
+	void *by_dev;		  /* its own */
+	/* Frames are being collected, and may have pointers to buffers of calls: these stay until the
+	 * socket has had its turn. Grows with each batch. */
+	uint64_t batch;
+	bool collecting;
+	struct pvm_call *kept[WIRE_BATCH];
+	unsigned num_kept;
+};
+
+/* The backend's ops of these names (fast/backend.h). */
+int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
+		const struct wire_hello *theirs);
+void wire_detach(struct fast *f, struct wire_peer *p, const char *why);
+/* rq has something to send to its peer; it is asked for it when there is room. */
+void wire_tx(struct fast *f, struct remote_qp *rq);
+/* It has not. */
+void wire_tx_forget(struct remote_qp *rq);
+/* Are there frames of its in the batch that is being collected? What would end it waits for the next one. */
+bool wire_batch_has(const struct remote_qp *rq);
+/* These are not given back to it: they are forgotten. */
+void wire_batch_forget(struct remote_qp *rq);
+/* The frame that is coming in is not for it any more: the rest is thrown away, and what part of it waits for
+ * is now waited for as with XFER_WAIT. */
+void wire_rx_forget(struct remote_qp *rq);
+/* A small frame, copied. 0, -ENOTCONN, or -ENOBUFS: too much of that waits already. */
+int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload);
+/* The connected peer that was told that number (nic_ud_in), which is not 0. NULL: there is none. */
+struct wire_peer *wire_peer_by_number(struct fast *f, uint64_t number);
+/* ns: when something was last received from the peer; 0: not connected. */
+uint64_t wire_heard(const struct wire_peer *p);
+/* All attached peers are told of this host's NICs once more; that the container goes by another one of them now. */
+void wire_tell_nic(struct fast *f);
+void wire_tell_nic_of(struct fast *f, const struct container *c);
+/* See whether it is alive. */
+void wire_ping(struct fast *f, struct wire_peer *p);
+
+/* For who implements struct wire_by; the peer is attached. */
+/* What is sent from the next frame on goes there. */
+void wire_over(struct fast *f, struct wire_peer *p);
+/* There may be something to read; or room to write. */
+void wire_by_ready(struct fast *f, struct wire_peer *p);
+/* It does not go on: the connection ends. `why` stays. */
+void wire_by_failed(struct wire_peer *p, const char *why);
+/* Control thread, no lock: what carries frames to that peer now; "wire": the stream, or nothing. p may be NULL. */
+const char *wire_carrier(const struct wire_peer *p);
+
+/* The start and the end of a turn. Number of events handled. */
+uint32_t wire_poll(struct fast *f);
+uint32_t wire_flush(struct fast *f);
+/* epoll tells of the connection that it was given (f->epoll_fd). */
+void wire_ready(struct fast *f, void *what, uint32_t events); /* a struct wire_tcp */
+
+/* ---- what tcp.c asks of remote_*.c ------------------------------------------------------------ */
+
+/* The connection is attached: what the peer is told first of this host's NIC; what it has told of its own. */
+void remote_tell(struct fast *f, struct wire_peer *p);
+void remote_tell_again(struct fast *f, struct wire_peer *p); /* one is another one */
+void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+/* Which of them a container here has: it is asked, and told; what the peer says of its own. */
+void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct container *c);
+void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+
+/* Does a container run: asked by another host, and answered; remote/runs.c. */
+void remote_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+
+#define FRAME_IOVS 40u
+
+/* A frame to be sent: header, payload by pointers, and what its QP was like before. */
+struct frame {
+	struct wire_hdr h;
+	struct iovec iov[FRAME_IOVS];
+	unsigned num_iov;
+	uint8_t kind;	      /* remote.h's */
+	uint32_t incarnation; /* of the QP's window */
+	uint32_t old_nxt;
+	uint64_t old_off;
+};
+
+/* What becomes of a QP's next frame. */
+enum next {
+	NEXT_NONE,  /* there is nothing to send now; wire_tx() tells when there is */
+	NEXT_FRAME, /* it is filled in, and the QP counts it as sent */
+	NEXT_BATCH, /* it is not for this batch, but for the next one */
+	NEXT_FAULT, /* remote_fetch_bytes() only: the memory is at fault, *why */
+};
+/* Fill in the next frame of the QP. */
+enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+/* It was taken by the socket; it was not, and the QP is to forget that it was sent. In the reverse
+ * order of remote_next(). */
+void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr);
+void remote_unsent(struct remote_qp *rq, const struct frame *fr);
+
+enum sink {
+	SINK_DISCARD,
+	SINK_BUFFER, /* keep it until it is complete: at most WIRE_SMALL_MAX bytes */
+	SINK_QP,     /* *rq knows where it goes */
+};
+/* A header has come in. */
+enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		       struct remote_qp **rq);
+/*
+ * Where bytes [off, off + len) of the frame's payload go to: iovs, and their bytes in *bytes. 0: not
+ * reachable by a pointer, *bytes of it: see remote_put(). -1: nowhere any more.
+ */
+int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
+		uint32_t len, struct iovec *iov, int max, uint32_t *bytes);
+/* Put *len bytes of the payload where they belong. As xfer_put(); for what is neither DONE, MORE nor NEXT
+ * remote_put_failed() is to be called; off: bytes that are where they belong. */
+enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+				  uint32_t off, const uint8_t *buf, uint64_t *len,
+				  enum ff_vendor_err *why);
+void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
+		       enum xfer_result r, enum ff_vendor_err why);
+/* The frame is complete; payload: of SINK_BUFFER. rq: of SINK_QP, if it is still there. False: memory behind a
+ * process keeps it; again in the next turn. */
+bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
+		const uint8_t *payload);
+/* The connection is there; is not. */
+void remote_up(struct fast *f, struct wire_peer *p);
+void remote_down(struct fast *f, struct wire_peer *p);
+/* There is room for small frames again. */
+void remote_drained(struct fast *f, struct wire_peer *p);
+
+#endif
