@@ -133,7 +133,7 @@ struct backend_ops {
 	void (*mcast_changed)(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 	/*
 	 * peer/, on the control thread: a handshake is done, and the stream is the backend's. p->tcp is
-	 * NULL before, p->generation and p->version are this one's. Frames of the peer may be in it
+	 * NULL before, p->generation is this one's. Frames of the peer may be in it
 	 * already. 0, or -errno: then the stream stays the caller's, who closes it.
 	 */
 	int (*wire_attach)(struct fast *f, struct wire_peer *p, struct wire_io *io,

@@ -25,7 +25,7 @@ static bool has_nic_in(const struct wire_peer *p, const char *net)
 
 /*
  * [lock] To a container of another host: *to is its NIC there, if that is in the network of this one's. Both hosts know
- * both NICs, and decide alike. A router that knows of one NIC of each host only was told none of several.
+ * both NICs, and decide alike.
  */
 static enum nic_way way_to_host(struct fast *f, const struct container *c, struct remote *there,
 				union ibv_gid *to)
@@ -40,7 +40,7 @@ static enum nic_way way_to_host(struct fast *f, const struct container *c, struc
 		peer_want(p);
 	if (!p->tcp || !p->nic_told)
 		return WAY_UNKNOWN;
-	if (!has_nic_in(p, net) || (p->version < 6 && f->host->num_nics > 1))
+	if (!has_nic_in(p, net))
 		return WAY_SOFT;
 	n = remote_nic(f, there);
 	if (n < 0)

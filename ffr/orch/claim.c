@@ -7,9 +7,8 @@
  * although that host goes on. And it is told only of containers that have sessions, or whose
  * runtime has hooks. So the host that is about to take the container asks the owner's router
  * (RUNS_ASK), by the connection that there is, or by a new one. Only "it does not run" lets the
- * container move. No answer within CLAIM_PATIENCE, an owner that is down, a router of before
- * version 7, and an owner that does not have the container are reasons to refuse; --force asks
- * nobody. Where one of the two hosts has no wire and the owner is up, what the orchestrator knows
+ * container move. No answer within CLAIM_PATIENCE, an owner that is down, and an owner that does
+ * not have the container are reasons to refuse; --force asks nobody. Where one of the two hosts has no wire and the owner is up, what the orchestrator knows
  * counts: there is no way to ask.
  *
  * The owner looks when it is asked (ctl/runs.c). It calls a container in use that it has claimed
@@ -99,9 +98,7 @@ static bool claim_try(struct claim *c)
 	fast_unlock(f->host);
 	if (err == -EHOSTDOWN)
 		claim_end(c, -EIO, "is down" NO_ANSWER);
-	else if (err == -EPROTONOSUPPORT)
-		claim_end(c, -EIO, "has a router that cannot be asked" NO_ANSWER);
-	return err != -EHOSTDOWN && err != -EPROTONOSUPPORT;
+	return err != -EHOSTDOWN;
 }
 
 static void on_tick(uv_timer_t *t)

@@ -19,8 +19,6 @@ static_assert(offsetof(struct wire_hello, seq) == 24, "");
 static_assert(offsetof(struct wire_hello, nonce) == 40, "");
 static_assert(offsetof(struct wire_hello, instance) == 248, "");
 
-#define VERSION_MIN 1
-
 static const char *const refusal_str[] = {
 #define X(name, text) [WIRE_##name] = text,
 	WIRE_REFUSALS(X)
@@ -39,7 +37,7 @@ static void hello_begin(struct wire_hello *w)
 	memcpy(w->magic, WIRE_MAGIC, sizeof(w->magic));
 	w->length = htobe32(sizeof(*w));
 	w->version = htobe16(WIRE_PROTO);
-	w->oldest_v = htobe16(VERSION_MIN);
+	w->oldest_v = htobe16(WIRE_PROTO_MIN);
 }
 
 static void text_put(char *to, size_t size, const char *s)
@@ -88,7 +86,7 @@ static uint16_t version_of(const struct wire_hello *w)
 {
 	uint16_t max = be16toh(w->version), min = be16toh(w->oldest_v);
 
-	if (max < VERSION_MIN || min > WIRE_PROTO || min > max)
+	if (max < WIRE_PROTO_MIN || min > WIRE_PROTO || min > max)
 		return 0;
 	return max < WIRE_PROTO ? max : WIRE_PROTO;
 }

@@ -29,7 +29,8 @@ struct wire_tcp;
 #define WIRE_INSTANCE_SZ 128 /* ... of what tells one start of a router from another */
 #define WIRE_NONCE_SZ	 16
 #define WIRE_MAGIC	 "ffwire\r\n"
-#define WIRE_PROTO	 7  /* version of handshake and frames: the highest that is spoken here */
+#define WIRE_PROTO	 7  /* version of handshake and frames: the highest that is spoken here, */
+#define WIRE_PROTO_MIN	 7  /* and the lowest */
 #define WIRE_NIC_NET_SZ	 16 /* bytes, with the NUL: of the name of a network of NICs */
 #define WIRE_NICS_MAX	 8u /* NICs of a host */
 
@@ -102,15 +103,14 @@ struct wire_peer {
 	bool up;
 	/* peer.c: of the attached connection */
 	uint32_t generation; /* grows with each attach */
-	uint16_t version;    /* both speak it */
 	struct peer_ctl *ctl;
 	uint32_t refs; /* peer_get(); at 0 it is freed some time after its last connection */
 
 	/* the wire's: */
 	struct wire_tcp *tcp; /* NULL while not attached */
-	bool nic_told;	      /* all of nic[] is known, from version 2 on */
-	uint32_t num_nics;  /* that it has; from version 6 on several; 0: it has told of none yet */
-	uint32_t nics_told; /* bits: which of them is known */
+	bool nic_told;	      /* all of nic[] is known */
+	uint32_t num_nics;    /* that it has; 0: it has told of none yet */
+	uint32_t nics_told;   /* bits: which of them is known */
 	struct wire_nic nic[WIRE_NICS_MAX];
 	uint64_t nic_ud_in; /* what is in front of its datagrams; 0: there are none */
 	void *by;	    /* what carries its frames beside the stream; NULL: nothing */

@@ -538,9 +538,6 @@ bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, s
  * router's own UD QP (src_qpn, tag: its Q_Key) with a number that nobody else is told, which is to be in front of the
  * peer's datagrams (offset). All 0: there is no such QP. Told again, the number is another one: datagrams with the
  * former are lost.
- *
- * Before version 6 a router knows of one NIC only, which it takes for that of each container. Of several it is told none,
- * so that for both sides all goes by the wire.
  */
 static struct wire_hdr about_nic(const struct fast_host *h, const struct wire_peer *p, uint32_t i)
 {
@@ -548,12 +545,8 @@ static struct wire_hdr about_nic(const struct fast_host *h, const struct wire_pe
 	struct wire_hdr to = { .type = WIRE_NIC };
 
 	memcpy(to.nic.gid, &nic->gid, sizeof(to.nic.gid));
-	if (p->version >= 6) {
-		to.code = (uint8_t)i;
-		to.msn = h->num_nics ? h->num_nics : 1;
-	} else if (h->num_nics > 1) {
-		return to;
-	}
+	to.code = (uint8_t)i;
+	to.msn = h->num_nics ? h->num_nics : 1;
 	memcpy(to.nic.net, nic->net, sizeof(to.nic.net));
 	if (nic->ud_qpn && p->nic_ud_in) {
 		to.src_qpn = nic->ud_qpn;
@@ -577,12 +570,10 @@ void remote_tell_again(struct fast *f, struct wire_peer *p)
 	struct wire_hdr h;
 
 	p->nic_ud_in = 0;
-	if (p->version < 2)
-		return;
 	if (has_ud(host) && getrandom(&p->nic_ud_in, sizeof(p->nic_ud_in), GRND_NONBLOCK) !=
 				    (ssize_t)sizeof(p->nic_ud_in))
 		p->nic_ud_in = 0;
-	for (uint32_t i = 0; !i || (i < host->num_nics && p->version >= 6); i++) {
+	for (uint32_t i = 0; !i || i < host->num_nics; i++) {
 		h = about_nic(host, p, i);
 		wire_send(f, p, &h, NULL);
 	}
@@ -592,13 +583,13 @@ void remote_tell(struct fast *f, struct wire_peer *p)
 {
 	memset(p->nic, 0, sizeof(p->nic));
 	p->num_nics = p->nics_told = 0;
-	p->nic_told = p->version < 2; /* it has none that it could tell of */
+	p->nic_told = false;
 	remote_tell_again(f, p);
 }
 
 void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
 {
-	uint32_t i = p->version < 6 ? 0 : h->code, num = p->version < 6 ? 1 : h->msn;
+	uint32_t i = h->code, num = h->msn;
 	struct wire_nic *nic;
 
 	static_assert(WIRE_NICS_MAX == HOST_NICS_MAX, "protocol");
@@ -647,8 +638,7 @@ void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct contai
 		.type = WIRE_NIC_OF, .src_cont = c->id, .src_epoch = c->epoch, .msn = c->nic
 	};
 
-	if (p->version >= 6)
-		wire_send(f, p, &h, NULL);
+	wire_send(f, p, &h, NULL);
 }
 
 void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)

@@ -729,8 +729,6 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	len = dir == RATE_TX ? s->wr.length - rq->tx.off : 1;
 	if (len > WIRE_PAYLOAD_MAX)
 		len = WIRE_PAYLOAD_MAX;
-	if (s->wr.opcode == FF_OP_READ && rq->peer->version < 3)
-		s->got = 0;
 	request_hdr(rq, s, &fr->h);
 	fr->kind = FRAME_REQUEST;
 	fr->old_nxt = rq->tx.nxt;

@@ -17,7 +17,6 @@
 #include "ffr/soft/soft.h"
 
 #define FROM_ONE (RUNS_FRAMES / 8)
-#define VERSION	 7
 
 int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uint32_t epoch,
 		    uint32_t number)
@@ -29,8 +28,6 @@ int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uin
 
 	if (!p->tcp)
 		return -ENOTCONN;
-	if (p->version < VERSION)
-		return -EPROTONOSUPPORT;
 	err = wire_send(f, p, &h, NULL);
 	if (!err)
 		fast_kick(f);

@@ -31,7 +31,7 @@ struct runs_frame {
 	uint8_t code; /* of an answer; any byte */
 };
 
-/* 0; -ENOTCONN: there is no connection now; -EPROTONOSUPPORT: that router is too old; -ENOBUFS. */
+/* 0; -ENOTCONN: there is no connection now; -ENOBUFS. */
 int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uint32_t epoch,
 		    uint32_t number);
 /* Answer a question, if its connection is still there. */

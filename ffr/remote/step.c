@@ -9,14 +9,7 @@
  */
 #include "ffr/remote/remote.h"
 
-#define STEP_MAX     64u /* frames: a longer step is none */
-#define STEP_VERSION 5u	 /* of the wire, from which on a peer answers */
-
-/* The peer that answers now may be another router than the one for which it was chosen. */
-static uint32_t step_of(const struct remote_qp *rq)
-{
-	return rq->peer && rq->peer->version >= STEP_VERSION ? rq->tx.step : 0;
-}
+#define STEP_MAX 64u /* frames: a longer step is none */
 
 static void grow(struct remote_qp *rq)
 {
@@ -44,11 +37,9 @@ void step_none(struct remote_qp *rq)
 
 bool step_is_over(struct remote_qp *rq)
 {
-	uint32_t step = step_of(rq);
-
 	if (rq->tx.una == rq->tx.nxt && !rq->tx.off) /* all was answered, in whatever way */
 		step_anew(rq);
-	return step && rq->tx.unheard >= step;
+	return rq->tx.step && rq->tx.unheard >= rq->tx.step;
 }
 
 bool step_ask(struct remote_qp *rq, struct wire_hdr *h)
@@ -66,7 +57,7 @@ bool step_ask(struct remote_qp *rq, struct wire_hdr *h)
 
 void step_sent(struct remote_qp *rq)
 {
-	rq->tx.unheard += step_of(rq) != 0;
+	rq->tx.unheard += rq->tx.step != 0;
 }
 
 void step_unsent(struct remote_qp *rq, uint8_t opcode)
@@ -98,7 +89,7 @@ void step_told(struct remote_qp *rq, uint32_t msn, uint64_t off)
 
 uint64_t step_read(struct remote_qp *rq, uint64_t got, uint64_t len)
 {
-	uint64_t most = (uint64_t)step_of(rq) * WIRE_PAYLOAD_MAX;
+	uint64_t most = (uint64_t)rq->tx.step * WIRE_PAYLOAD_MAX;
 
 	if (!most)
 		return 0;

@@ -285,7 +285,7 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 	LIST_INSERT_HEAD(&wire_dev(f)->conns, c, entry);
 	p->tcp = c;
 	remote_tell(f, p);
-	if (wire_dev(f)->by && p->version >= 4)
+	if (wire_dev(f)->by)
 		wire_dev(f)->by->up(f, p);
 	remote_up(f, p);
 	fast_kick(f);

@@ -48,13 +48,13 @@ struct remote_qp;
 	X(CM, WIRE_SMALL_MAX)	       /* a message of the connection manager */                   \
 	X(PING, 0)                                                                                 \
 	X(PONG, 0)                                                                                 \
-	X(NIC, 0)     /* version 2: the first frame of either side: its NIC; see remote_tell() */  \
-	X(BY, 0)      /* version 4: where its sender receives beside the stream; struct wire_by */ \
-	X(OVER, 0)    /* version 4: all that its sender sends from here on comes there */          \
-	X(NIC_ASK, 0) /* version 6: by which NIC does dst_cont go? */                              \
-	X(NIC_OF, 0)  /* version 6: src_cont by msn, of its host's */                              \
-	X(RUNS_ASK, 0) /* version 7: does dst_cont run, in dst_epoch? msn: of the question */      \
-	X(RUNS, 0) /* version 7: the answer about src_cont; code: enum wire_runs of remote/runs.h */
+	X(NIC, 0)      /* the first frame of either side: its NIC; see remote_tell() */            \
+	X(BY, 0)       /* where its sender receives beside the stream; struct wire_by */           \
+	X(OVER, 0)     /* all that its sender sends from here on comes there */                    \
+	X(NIC_ASK, 0)  /* by which NIC does dst_cont go? */                                        \
+	X(NIC_OF, 0)   /* src_cont by msn, of its host's */                                        \
+	X(RUNS_ASK, 0) /* does dst_cont run, in dst_epoch? msn: of the question */                 \
+	X(RUNS, 0)     /* the answer about src_cont; code: enum wire_runs of remote/runs.h */
 
 enum wire_type {
 #define X(name, max) WIRE_##name,
@@ -68,7 +68,7 @@ enum wire_type {
 #define WIRE_SOLICITED 0x02
 #define WIRE_PROBE     0x04 /* a request without its payload: would it be carried out? */
 #define WIRE_MCAST     0x08 /* UD: for the group in ud.mgid */
-#define WIRE_STEP      0x10 /* ASK, version 5: nothing more is sent until it is answered */
+#define WIRE_STEP      0x10 /* ASK: nothing more is sent until it is answered */
 
 /* wire_hdr.code of a NAK */
 enum wire_nak {
@@ -93,15 +93,15 @@ struct wire_hdr {
 	uint32_t dst_qpn, src_qpn;
 	uint32_t dst_cont, dst_epoch; /* the orchestrator's ids */
 	uint32_t src_cont, src_epoch;
-	uint32_t tag; /* of the requester's QP, since it came to RTS: old frames have another */
-	uint32_t msn; /* number of the requester's message */
-	uint64_t offset; /* bytes of the message before this frame's; from version 3 on, of a READ: that came */
+	uint32_t tag;	 /* of the requester's QP, since it came to RTS: old frames have another */
+	uint32_t msn;	 /* number of the requester's message */
+	uint64_t offset; /* bytes of the message before this frame's; of a READ: that came */
 	union {
 		struct {
 			uint64_t addr, length; /* of the message */
 			uint32_t rkey, imm;    /* imm: what the WR has there */
 			uint32_t srqn;
-			uint32_t most; /* READ, version 5: bytes that are to come for now; 0: all */
+			uint32_t most; /* READ: bytes that are to come for now; 0: all */
 		} req;
 		struct {
 			uint64_t addr, compare_add, swap;

@@ -290,7 +290,6 @@ static void know(struct stream *s, uint32_t id, unsigned n)
 	r->peer = &s->peer;
 	r->refs = s->peer.refs = 1;
 	s->peer.up = true;
-	s->peer.version = WIRE_PROTO;
 	s->fd = -1;
 	w->o.remote[n] = r;
 	w->o.peer[n] = &s->peer;

@@ -45,7 +45,7 @@ static void want_host(void *arg, const char *host)
 static int wire_attach(struct fast *fast, struct wire_peer *p, struct wire_io *io,
 		       const struct wire_hello *theirs)
 {
-	assert(fast == &f && !p->tcp && p->version && p->version <= WIRE_PROTO);
+	assert(fast == &f && !p->tcp);
 	attached_with = *theirs;
 	attached++;
 	p->tcp = (struct wire_tcp *)io;

@@ -40,7 +40,6 @@ void rio_rig_set(void)
 	ops = *rio_ops();
 	ops.open = open_next;
 	hosts_ops = &ops;
-	hosts_version = 4;
 	hosts_work = work;
 }
 

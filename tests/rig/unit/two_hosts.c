@@ -13,7 +13,6 @@
 /* ---- the two ------------------------------------------------------------------------------------------- */
 
 const struct backend_ops *hosts_ops;
-uint16_t hosts_version = 2;
 void (*hosts_work)(struct host *h);
 
 void hosts_connect(struct hosts *t)
@@ -116,8 +115,6 @@ void hosts_up(struct hosts *t, enum ibv_qp_type type)
 		snprintf(h->other.host, sizeof(h->other.host), "h%d", !i);
 		h->other.refs = 1;
 		h->other.up = true;
-		h->other.version = hosts_ops ? hosts_version :
-					       1; /* from 2 on they tell of their NICs */
 		h->remote.refs = 1;
 		h->r.f->now = 1000000;
 	}

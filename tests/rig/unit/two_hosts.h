@@ -41,8 +41,7 @@ struct hosts {
 
 /* The backend of those to come; NULL: the software device alone. */
 extern const struct backend_ops *hosts_ops;
-/* The version of the wire that they speak then, 2 if nothing else is said; called for each host in its turn, or NULL. */
-extern uint16_t hosts_version;
+/* Called for each host in its turn, or NULL. */
 extern void (*hosts_work)(struct host *h);
 /* Two hosts that are connected, and a QP of that type on each, connected; SRQ at host 1 if asked. */
 void hosts_up(struct hosts *t, enum ibv_qp_type type);

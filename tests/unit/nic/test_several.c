@@ -388,14 +388,6 @@ static int hosts_setup_nics(void **state)
 	return 0;
 }
 
-static int setup_of_today(void **state)
-{
-	hosts_version = WIRE_PROTO;
-	hosts_setup_nics(state);
-	hosts_version = 2;
-	return 0;
-}
-
 static int hosts_teardown_nics(void **state)
 {
 	hosts_down(*state);
@@ -527,23 +519,6 @@ static void what_is_known_gets_old(void **state)
 	t->h[1].r.cont[2].nic = 0;
 }
 
-/* A host that speaks no version with several NICs is told of none, and takes part in none. */
-static void with_an_older_router(void **state)
-{
-	struct hosts *t = *state;
-	union ibv_gid gid;
-
-	for (int i = 0; i < 2; i++) {
-		assert_true(t->h[i].other.nic_told);
-		assert_int_equal(t->h[i].other.num_nics, 1);
-		assert_string_equal(t->h[i].other.nic[0].net, "");
-		assert_int_equal(t->h[i].other.nic[0].ud_qpn, 0);
-	}
-	strcpy(t->h[0].other.nic[0].net, "a"); /* as one says that has one NIC */
-	assert_int_equal(way(t, 0, 0, &gid), WAY_SOFT);
-	assert_int_equal(way(t, 1, 0, &gid), WAY_SOFT);
-}
-
 /* A frame of the peer's that makes no sense changes nothing. */
 static void odd_frames(void **state)
 {
@@ -599,7 +574,7 @@ static void one_of_a_hosts_goes(void **state)
 }
 
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, nic_rig_teardown)
-#define HOSTS(name) cmocka_unit_test_setup_teardown(name, setup_of_today, hosts_teardown_nics)
+#define HOSTS(name) cmocka_unit_test_setup_teardown(name, hosts_setup_nics, hosts_teardown_nics)
 
 int main(void)
 {
@@ -610,7 +585,5 @@ int main(void)
 			TEST(both_ports_go), TEST(another_gid), HOSTS(nics_are_told),
 			HOSTS(by_the_nics_of_both), HOSTS(datagrams_between_hosts),
 			HOSTS(what_is_known_gets_old), HOSTS(odd_frames),
-			HOSTS(one_of_a_hosts_goes),
-			cmocka_unit_test_setup_teardown(with_an_older_router, hosts_setup_nics,
-							hosts_teardown_nics));
+			HOSTS(one_of_a_hosts_goes));
 }

@@ -33,7 +33,7 @@ static int way_setup(void **state)
 	nic_rig_conf.net = NULL;
 	fake_nic.num_modify = 0; /* the router's own UD QP is up */
 	n->r.f->host->wired = true;
-	peer = (struct wire_peer){ .up = true, .version = 2, .refs = 1 };
+	peer = (struct wire_peer){ .up = true, .refs = 1 };
 	far = (struct remote){ .id = 77, .epoch = 1, .num_gids = 1, .refs = 1 };
 	strcpy(far.tenant, "t");
 	strcpy(far.name, "far");

@@ -289,9 +289,6 @@ static void each_connection_gets_the_question(void **state)
 static void who_cannot_answer_is_not_waited_for(void **state)
 {
 	(void)state;
-	world.ask_err = -EPROTONOSUPPORT;
-	assert_int_equal(claim(), -EIO);
-	world.ask_err = 0;
 	world.peer.tcp = NULL;
 	owner.up = false;
 	assert_int_equal(claim(), -EIO);

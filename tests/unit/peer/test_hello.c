@@ -93,6 +93,9 @@ static void refused_for_what_it_says(void **state)
 	make_hello(&w);
 	w.version = w.oldest_v = htobe16(WIRE_PROTO + 1);
 	assert_int_equal(answer_to(&w, addr_of(B)), WIRE_VERSION);
+	make_hello(&w);
+	w.version = w.oldest_v = htobe16(WIRE_PROTO_MIN - 1);
+	assert_int_equal(answer_to(&w, addr_of(B)), WIRE_VERSION);
 	assert_int_equal(nodes[A].asked, 0);
 	assert_int_equal(nodes[A].attached, 0);
 }

@@ -25,7 +25,6 @@ static int setup(void **state)
 	for (int i = 0; i < 2; i++) {
 		t->h[i].r.f->host->runs_frames = tell;
 		t->h[i].other.generation = 1;
-		t->h[i].other.version = 7;
 		told[i] = 0;
 	}
 	return 0;
@@ -92,17 +91,6 @@ static void another_connection_gets_no_answer(void **state)
 	assert_int_equal(ask(2), -ENOTCONN);
 }
 
-static void an_older_router_is_not_asked(void **state)
-{
-	struct runs_frame q;
-
-	(void)state;
-	t->h[0].other.version = 6;
-	assert_int_equal(ask(1), -EPROTONOSUPPORT);
-	hosts_run(t);
-	assert_false(take(1, &q));
-}
-
 static void one_host_has_its_share(void **state)
 {
 	struct runs_frame q;
@@ -126,5 +114,5 @@ static void one_host_has_its_share(void **state)
 int main(void)
 {
 	return UNIT_RUN(T(a_question_and_its_answer), T(another_connection_gets_no_answer),
-			T(an_older_router_is_not_asked), T(one_host_has_its_share));
+			T(one_host_has_its_share));
 }

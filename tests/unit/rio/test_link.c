@@ -98,17 +98,6 @@ static void both_go_over(void **state)
 	expect_works();
 }
 
-/* A router that knows nothing of it is told nothing. */
-static void old_version(void **state)
-{
-	(void)state;
-	hosts_version = 3;
-	hosts_up(&t, IBV_QPT_RC);
-	expect_by(0, "wire");
-	assert_int_equal(fake_rio.opened, 0);
-	expect_works();
-}
-
 /* Whatever fails at the beginning: the wire is used, and it is tried again. */
 static void begins_later(void **state)
 {
@@ -465,17 +454,6 @@ static void at_no_place(void **state)
 	}
 }
 
-static void over_without(void **state)
-{
-	const struct wire_hdr over = { .type = WIRE_OVER };
-
-	(void)state;
-	hosts_version = 3;
-	hosts_up(&t, IBV_QPT_RC);
-	assert_int_equal(wire_send(t.h[1].r.f, &t.h[1].other, &over, NULL), 0);
-	expect_lost(0, "it sends frames that make no sense");
-}
-
 static void states_have_names(void **state)
 {
 	(void)state;
@@ -489,9 +467,9 @@ static void states_have_names(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(TEST(both_go_over), TEST(old_version), TEST(begins_later), TEST(no_way),
-			TEST(no_device), TEST(ends_early), TEST(block_fails), TEST(calls_fail),
-			TEST(port_goes), TEST(stream_ends), TEST(few_buffers), TEST(starved),
-			TEST(strangers), TEST(wrong_numbers), TEST(wrong_frames), TEST(at_no_place),
-			TEST(over_without), TEST(states_have_names));
+	return UNIT_RUN(TEST(both_go_over), TEST(begins_later), TEST(no_way), TEST(no_device),
+			TEST(ends_early), TEST(block_fails), TEST(calls_fail), TEST(port_goes),
+			TEST(stream_ends), TEST(few_buffers), TEST(starved), TEST(strangers),
+			TEST(wrong_numbers), TEST(wrong_frames), TEST(at_no_place),
+			TEST(states_have_names));
 }

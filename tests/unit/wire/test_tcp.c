@@ -20,35 +20,6 @@
 static struct hosts t;
 static int far; /* the other end of host 0's connection */
 
-static void attach(void)
-{
-	struct wire_hello hello = { 0 };
-	int fd[2], size = 1 << 16;
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-	assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
-	assert_int_equal(wire_attach(t.h[0].r.f, &t.h[0].other, wire_io_plain(fd[0]), &hello), 0);
-	far = fd[1];
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	hosts_up(&t, IBV_QPT_RC);
-	hosts_cut(&t);
-	attach();
-	hosts_run(&t);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	hosts_down(&t);
-	close(far);
-	return 0;
-}
-
 /* n bytes from host 0, a little at a time. False: no more than some of them come. */
 static bool hear(void *to, size_t n)
 {
@@ -81,6 +52,36 @@ static void expect(enum wire_type type)
 	assert_true(hear(&h, sizeof(h)));
 	assert_int_equal(h.type, type);
 	assert_int_equal(h.len, 0);
+}
+
+static void attach(void)
+{
+	struct wire_hello hello = { 0 };
+	int fd[2], size = 1 << 16;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+	assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+	assert_int_equal(wire_attach(t.h[0].r.f, &t.h[0].other, wire_io_plain(fd[0]), &hello), 0);
+	far = fd[1];
+	expect(WIRE_NIC);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	hosts_cut(&t);
+	attach();
+	hosts_run(&t);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	hosts_down(&t);
+	close(far);
+	return 0;
 }
 
 static void expect_silence(void)
@@ -140,6 +141,7 @@ static void nonsense_ends_it(void **state)
 		{ .type = WIRE_TYPES_NUM },
 		{ .type = 255 },
 		{ .type = WIRE_REQ, .len = UINT32_MAX },
+		{ .type = WIRE_OVER }, /* to nowhere: nothing is beside the stream */
 	};
 
 	(void)state;
