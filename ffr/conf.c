@@ -124,16 +124,6 @@ static int valid_sandbox(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
-static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
-{
-	const char *s = cfg_opt_getnstr(opt, 0);
-
-	if (!strcmp(s, "soft") || !strcmp(s, "verbs") || !strcmp(s, "rio"))
-		return 0;
-	cfg_error(cfg, "%s: \"%s\" is none of soft, verbs, rio", opt->name, s);
-	return -1;
-}
-
 #define NIC_NAME_MAX 63
 
 /* Where a NIC's name ends, and its port, or 0 if it says none; -1: that is no name. */
@@ -307,6 +297,8 @@ static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+#define RIO_NONE (-1)
+
 static const struct {
 	const char *name;
 	long min, max;
@@ -407,13 +399,12 @@ static cfg_t *conf_open(void)
 		CFG_INT("latency_share", fast_default.urgent, CFGF_NONE),
 		CFG_INT("memory_workers", fast_default.memory_workers, CFGF_NONE),
 		CFG_STR("counters", fast_default.latency ? "full" : "basic", CFGF_NONE),
-		CFG_STR("backend", "soft", CFGF_NONE),
 		CFG_STR_LIST("nic", NULL, CFGF_NONE),
 		CFG_INT("nic_port", 1, CFGF_NONE),
 		CFG_INT_LIST("nic_gid_index", NULL, CFGF_NONE),
 		CFG_BOOL("nic_direct", cfg_false, CFGF_NONE),
 		CFG_STR_LIST("nic_network", NULL, CFGF_NONE),
-		CFG_INT("rio_port", 0, CFGF_NONE),
+		CFG_INT("rio_port", RIO_NONE, CFGF_NONE),
 		CFG_STR("orchestrator", "embedded", CFGF_NONE),
 		CFG_STR("store", NULL, CFGF_NONE),
 		CFG_STR_LIST("pools", "{10.77.0.0/16, fd77::/64}", CFGF_NONE),
@@ -450,7 +441,6 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "mode", valid_mode);
 	cfg_set_validate_func(cfg, "counters", valid_counters);
 	cfg_set_validate_func(cfg, "spin", valid_spin);
-	cfg_set_validate_func(cfg, "backend", valid_backend);
 	cfg_set_validate_func(cfg, "nic", valid_nic);
 	cfg_set_validate_func(cfg, "nic_network", valid_nic_network);
 	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
@@ -523,29 +513,29 @@ static void take_defaults(struct ffo_limits *l, cfg_t *cfg)
 static int take_nics(struct ffr_conf *c, cfg_t *cfg)
 {
 	uint32_t names = cfg_size(cfg, "nic"), nets = cfg_size(cfg, "nic_network");
-	uint32_t gids = cfg_size(cfg, "nic_gid_index"), n = names ? names : 1;
+	uint32_t gids = cfg_size(cfg, "nic_gid_index");
 
 	c->num_nic_networks = nets;
 	c->num_nic_gids = gids;
-	c->nics = calloc(n, sizeof(*c->nics));
+	c->nics = calloc(names + 1, sizeof(*c->nics));
 	if (!c->nics)
 		return -ENOMEM;
-	for (; c->num_nics < n; c->num_nics++) {
+	for (; c->num_nics < names; c->num_nics++) {
 		struct nic_conf *nic = &c->nics[c->num_nics];
-		const char *name = names ? cfg_getnstr(cfg, "nic", c->num_nics) : NULL;
+		const char *name = cfg_getnstr(cfg, "nic", c->num_nics);
 		uint32_t net = nets == 1 ? 0 : c->num_nics, gid = gids == 1 ? 0 : c->num_nics;
 		size_t len = 0;
-		int port = name ? nic_parse(name, &len) : 0;
+		int port = nic_parse(name, &len);
 
 		*nic = (struct nic_conf){
-			.name = name ? strndup(name, len) : NULL,
+			.name = strndup(name, len),
 			.port = (uint8_t)(port ? port : cfg_getint(cfg, "nic_port")),
 			.gid_index = gid < gids ? (int)cfg_getnint(cfg, "nic_gid_index", gid) : -1,
 			.direct = cfg_getbool(cfg, "nic_direct"),
 			.net = net < nets ? strdup(cfg_getnstr(cfg, "nic_network", net)) : NULL,
-			.next = c->num_nics + 1 < n ? nic + 1 : NULL,
+			.next = c->num_nics + 1 < names ? nic + 1 : NULL,
 		};
-		if ((name && !nic->name) || (net < nets && !nic->net)) {
+		if (!nic->name || (net < nets && !nic->net)) {
 			c->num_nics++; /* conf_free() */
 			return -ENOMEM;
 		}
@@ -560,14 +550,14 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 
 	c->runtime_dir = strdup(cfg_getstr(cfg, "runtime_dir"));
 	c->hostname = strdup(cfg_getstr(cfg, "hostname"));
-	c->backend = strdup(cfg_getstr(cfg, "backend"));
 	c->orchestrator = strdup(cfg_getstr(cfg, "orchestrator"));
 	c->pools = calloc(n + 1, sizeof(*c->pools));
-	if (!c->runtime_dir || !c->hostname || !c->backend || !c->orchestrator || !c->pools ||
+	if (!c->runtime_dir || !c->hostname || !c->orchestrator || !c->pools ||
 	    take_str(&c->admin_socket, cfg, "admin_socket") || take_str(&c->user, cfg, "user") ||
 	    take_str(&c->engine_group, cfg, "engine_group") || take_str(&c->store, cfg, "store") ||
 	    take_str(&c->metrics, cfg, "metrics") || take_nics(c, cfg) || take_wire(c, cfg))
 		return -ENOMEM;
+	c->has_rio = cfg_getint(cfg, "rio_port") != RIO_NONE;
 	c->rio.port = (uint32_t)cfg_getint(cfg, "rio_port");
 	for (; c->num_pools < n; c->num_pools++) {
 		c->pools[c->num_pools] = strdup(cfg_getnstr(cfg, "pools", c->num_pools));
@@ -815,7 +805,7 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 
 bool conf_is_alone(const struct ffr_conf *c)
 {
-	return !c->wire_listen && !strcmp(c->backend, "soft") &&
+	return !c->wire_listen && !c->num_nics && !c->has_rio &&
 	       (!strcmp(c->orchestrator, "embedded") || !strncmp(c->orchestrator, "unix:", 5)) &&
 	       (!c->metrics || !strncmp(c->metrics, "unix:", 5));
 }
@@ -830,7 +820,6 @@ void conf_free(struct ffr_conf *c)
 	free(c->user);
 	free(c->engine_group);
 	free(c->hostname);
-	free(c->backend);
 	for (uint32_t i = 0; i < c->num_nics; i++) {
 		free((char *)c->nics[i].name);
 		free((char *)c->nics[i].net);

@@ -29,11 +29,11 @@ struct ffr_conf {
 	char *user; /* whom the router becomes, "NAME" or "UID:GID"; NULL: see user_find() */
 	char *engine_group;    /* who may reach containers' folders besides root; NULL: nobody */
 	char *hostname;	       /* this host's name for the orchestrator */
-	char *backend;	       /* name of a struct backend_ops */
-	struct nic_conf *nics; /* of backend verbs: num_nics in a row, of which each names the next */
+	struct nic_conf *nics; /* num_nics in a row, of which each names the next */
 	uint32_t num_nics;
 	uint32_t num_nic_networks, num_nic_gids; /* in the file */
-	struct rio_conf rio;			 /* of backend rio */
+	bool has_rio;				 /* rio_port is in the file */
+	struct rio_conf rio;
 	char *orchestrator; /* "embedded", "unix:/path", "tls:address:port" or "tcp:..." */
 	char *store;	    /* embedded orchestrator: database file, or ":memory:";
 			     NULL: <runtime_dir>/ffo.db */

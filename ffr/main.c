@@ -272,7 +272,7 @@ static int confine(const struct ffr_conf *conf)
 	reach_add(own->read_dirs, &own->num_read_dirs, credentials(conf), &copy[8]);
 	for (int i = 0; i < 4 && has_tls; i++)
 		reach_add(own->read_dirs, &own->num_read_dirs, tls_files[i], &copy[4 + i]);
-	if (!strcmp(conf->backend, "verbs")) {
+	if (conf->num_nics) {
 		box.fast.dev_dir = "/dev/infiniband";
 		box.fast.read_dirs[box.fast.num_read_dirs++] = "/sys"; /* the NIC's thread */
 	}
@@ -475,7 +475,7 @@ static int router_main(struct router *r, int keeper, struct source *source)
 	prctl(PR_SET_NAME, "ffr"); /* it was run by another name (parent.c) */
 	/* seg.c has little for it to do; one that waits for work has the control thread's rights */
 	setenv("UV_THREADPOOL_SIZE", "1", 1);
-	if (!strcmp(r->conf.backend, "verbs"))
+	if (r->conf.num_nics)
 		raise_memlock();
 	router_devices(r);
 	err = become_user(r);
@@ -580,7 +580,7 @@ int main(int argc, char **argv)
 	umask(022);
 	signal(SIGPIPE, SIG_IGN);
 	raise_nofile();
-	if (!strcmp(r.conf.backend, "rio"))
+	if (r.conf.has_rio)
 		rio_node_allow();
 	if (keeper < 0 && r.conf.sandbox != SANDBOX_OFF) {
 		status = parent_main(&r.conf, argv, &source, text);

@@ -19,7 +19,6 @@
 	X(user, "user")                                                                            \
 	X(engine_group, "engine_group")                                                            \
 	X(hostname, "hostname")                                                                    \
-	X(backend, "backend")                                                                      \
 	X(orchestrator, "orchestrator")                                                            \
 	X(store, "store")                                                                          \
 	X(cluster, "cluster")                                                                      \

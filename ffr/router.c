@@ -27,6 +27,7 @@
 #include "ffr/mem/shadow.h"
 #include "ffr/mem/view.h"
 #include "ffr/lib/user.h"
+#include "ffr/soft/soft.h"
 
 /* The directory and its parents. 0 or -errno. */
 static int make_dirs(const char *path)
@@ -145,15 +146,6 @@ static int runtime_lock(struct router *r)
 	return 0;
 }
 
-static int backend_choose(struct router *r)
-{
-	r->backend.ops = backend_find(r->conf.backend);
-	r->backend.conf = r->conf.nics;
-	if (!strcmp(r->conf.backend, "rio"))
-		r->backend.conf = &r->conf.rio;
-	return r->backend.ops ? 0 : -ENODEV;
-}
-
 /* What programs see as the device's limits are those of their session. */
 void router_limits(struct router *r)
 {
@@ -203,7 +195,8 @@ static int peers_start(struct router *r, char *err, size_t size)
 
 void router_look(struct router *r)
 {
-	r->backend.ops->query(&r->backend, &r->can);
+	soft_describe(&r->can);
+	CARRIERS_DO(describe, r->ctl.host->threads[0], &r->can);
 	router_limits(r);
 }
 
@@ -281,10 +274,10 @@ int router_init(struct router *r, char *err, size_t size)
 	if (rc)
 		log_warn("userfaultfd: %s: clients' memory is not mapped, it is reached by copying",
 			 strerror(-rc));
-	what = "backend";
-	rc = backend_choose(r);
-	if (rc)
-		goto err;
+	what = "carriers";
+	carriers_choose(&r->conf, r->carriers);
+	r->backend.ops = &soft_ops;
+	r->backend.carriers = r->carriers;
 	rc = ctl_threads_init(&r->ctl, &r->backend,
 			      &(struct ctl_threads_conf){ .fast = &r->conf.fast,
 							  .cpu = r->conf.fast_cpu,
@@ -362,8 +355,8 @@ static void on_ready(void *arg)
 	if (!o.known)
 		log_warn(
 			"containers are not known, and have no device, until the orchestrator answers");
-	log_info("ready: host %s, backend %s, %s", r->conf.hostname, r->conf.backend,
-		 r->conf.runtime_dir);
+	log_info("ready: host %s, %s%s%s", r->conf.hostname, r->conf.num_nics ? "NIC, " : "",
+		 r->conf.has_rio ? "RapidIO, " : "", r->conf.runtime_dir);
 	sd_notify("READY=1");
 }
 

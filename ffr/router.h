@@ -3,14 +3,15 @@
  * router.h - the router process, put together: what each room is given of the configuration and of the
  * others, in which order they begin and end.
  *
- * The folder ffr/ itself is the assembly: main.c, router.c, the configuration (conf.c), the table of
- * backends (backend.c). It uses every room, and no room uses it. Control thread only.
+ * The folder ffr/ itself is the assembly: main.c, router.c, the configuration (conf.c), the list of
+ * carriers (carriers.c). It uses every room, and no room uses it. Control thread only.
  */
 #ifndef FFR_ROUTER_H
 #define FFR_ROUTER_H
 
 #include <uv.h>
 
+#include "ffr/carriers.h"
 #include "ffr/conf.h"
 #include "ffr/ctl/ctl.h"
 #include "ffr/fast/backend.h"
@@ -25,6 +26,7 @@ struct router {
 	char instance[32]; /* this start, told from other ones of this host */
 	uv_loop_t loop;
 	struct backend backend;
+	struct carrier_use carriers[CARRIERS_ALL + 1];
 	struct ctl ctl; /* with the fast threads, the connection manager, the orchestrator's client */
 	struct peers *peers;	 /* other hosts' routers; NULL: a single host */
 	struct metrics *metrics; /* NULL: nobody is told */

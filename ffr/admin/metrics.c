@@ -329,17 +329,16 @@ static void nics(struct page *p, const struct fast_host *h)
 			p->list[i].c->name, p->list[i].c->tenant, h->nic[p->list[i].c->nic].name);
 }
 
-/* What the backend counts of its own. */
-static void device(struct page *p, struct fast_host *h)
+/* What the carrier counts of its own. */
+static void carrier(struct page *p, struct fast_host *h, const struct carrier *c)
 {
-	struct backend_counter list[BACKEND_COUNTERS];
-	struct backend *be = h->threads[0]->be;
+	struct carrier_counter list[CARRIER_COUNTERS];
 	size_t n;
 
-	if (!be->ops->counters)
+	if (!c->counters)
 		return;
 	fast_lock(h);
-	n = be->ops->counters(be, list);
+	n = c->counters(h->threads[0], list);
 	fast_unlock(h);
 	for (size_t i = 0; i < n; i++) {
 		head(p, list[i].name, list[i].gauge ? "gauge" : "counter", list[i].help);
@@ -444,7 +443,8 @@ char *metrics_text(const struct metrics_conf *conf, size_t *len)
 		cluster(&p, conf);
 		threads(&p, h);
 		nics(&p, h);
-		device(&p, h);
+		CARRIER_FOREACH(u, h->threads[0])
+			carrier(&p, h, u->ops);
 		plain(&p);
 		operations(&p);
 		completions(&p);

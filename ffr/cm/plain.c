@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * plain.c - rdma_cm with plain peers: programs without freeflow in the network of the host's NIC. Control thread.
- * Neighbours: msg.c gives what is for them, conn.c and sidr.c get what they say; the backend's ucma_ops
+ * Neighbours: msg.c gives what is for them, conn.c and sidr.c get what they say; a carrier's ucma_ops
  * (fast/ucma.h) have it said by the host's kernel.
  *
  * The kernel's rdma_cm speaks for the router, one of its ids for each of a container's that has to do with such a
@@ -36,14 +36,14 @@
 #define IDS_MAX	      1024u /* of a container */
 #define LISTENERS_MAX 256u  /* ... of which these take ports of the host */
 
-static struct backend *be_of(const struct cm *cm)
+static struct fast *fast_of(const struct cm *cm)
 {
-	return cm->ctl->host->threads[0]->be;
+	return cm->ctl->host->threads[0];
 }
 
 static const struct ucma_ops *ops_of(const struct cm *cm)
 {
-	return be_of(cm)->ops->ucma;
+	return carriers_ucma(fast_of(cm));
 }
 
 /* Does the id have a way to such peers, now? */
@@ -215,7 +215,7 @@ static bool is_exposed(const struct cm_id *l)
 	return is_alike(c, l->src.family) || (l->src.family == AF_INET6 && !l->af_only);
 }
 
-static void listen_begin(struct cm_id *l, struct backend_later *later)
+static void listen_begin(struct cm_id *l, struct carrier_later *later)
 {
 	struct ucma_want w = want_of(l);
 	struct ucma_id *k;
@@ -507,7 +507,7 @@ bool cm_plain_events(struct cm *cm)
 
 	if (!ops_of(cm))
 		return false;
-	while (uv_hrtime() < until && (more = ops_of(cm)->event(be_of(cm), &ev)))
+	while (uv_hrtime() < until && (more = ops_of(cm)->event(fast_of(cm), &ev)))
 		told(ev.user, &ev);
 	LIST_FOREACH(c, &cm->ctl->host->containers, entry)
 		if (c->cm)

@@ -418,7 +418,7 @@ static const char *later_answer(struct ctl_conn *conn, const struct ctl_later *l
 	return l->in_slot ? slot_answer(conn, &conn->ses->hdr->call, a) : answer_send(conn, a);
 }
 
-static void on_later(struct backend_later *b, int err)
+static void on_later(struct carrier_later *b, int err)
 {
 	struct ctl_later *l = (struct ctl_later *)b, was = *l;
 	struct ctl_conn *conn = l->conn;
@@ -783,12 +783,10 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 		return;
 	}
 	if (conn->later) { /* at once, now: on_later() closes it */
-		struct backend *be = conn->ctl->host->threads[0]->be;
-
 		if (conn->later->cancel)
 			conn->later->cancel(conn->later);
 		else
-			be->ops->settle(be);
+			CARRIERS_DO(work, conn->ctl->host->threads[0], true);
 		if (!conn->ending)
 			return;
 	}

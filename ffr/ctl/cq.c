@@ -60,13 +60,8 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 
 	fast_lock(f->host);
 	err = ctl_obj_insert(c->s, OBJ_CQ, &cq->o);
-	if (!err) {
-		err = f->be->ops->cq_create(f, cq);
-		if (err)
-			ctl_obj_remove(c->s, &cq->o);
-		else if (ch)
-			ch->o.refs++;
-	}
+	if (!err && ch)
+		ch->o.refs++;
 	fast_unlock(f->host);
 	if (err)
 		goto err_ring;
@@ -297,10 +292,8 @@ static void srq_forget(struct fast *f, struct obj *o)
 static void srq_free(struct obj *o)
 {
 	struct srq *srq = obj_of(o, srq);
-	struct backend *be = o->ses->fast->be;
 
-	if (be->ops->srq_break)
-		be->ops->srq_break(be, srq);
+	CARRIERS_FIRST(end, o->ses->fast, OBJ_SRQ, o, NULL);
 	ctl_ring_free(o->ses, &srq->at, srq_block(&srq->at));
 	free(srq);
 }

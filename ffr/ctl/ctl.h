@@ -152,7 +152,7 @@ struct ctl_conn {
  * be closed is when the call is back. The handler puts it into conn->later and returns CTL_LATER.
  */
 struct ctl_later {
-	struct backend_later be;
+	struct carrier_later be;
 	/*
 	 * The rest of the call, the handler's memory included: its status, which may be CTL_LATER once
 	 * more. err is -ECANCELED: the session is about to end, and nothing may be begun.

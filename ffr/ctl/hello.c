@@ -64,7 +64,7 @@ static int session_open(struct ctl_call *c, struct hello *h, struct ff_hello_res
 	c->conn->ses = c->s = s;
 	ctl_reply_fd(c->reply, async_fd, true);
 	ctl_reply_fd(c->reply, s->bell_fd, false);
-	has_nic = s->fast->be->ops->mr_make;
+	has_nic = carriers_make_objects(s->fast);
 	uffd = uffd_for(c, s, has_nic);
 	if (uffd >= 0)
 		ctl_reply_fd(c->reply, uffd, false);

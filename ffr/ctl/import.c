@@ -119,10 +119,7 @@ int ctl_import_mr(struct ctl_call *c, const struct ff_import_mr_req *req,
 /* Nobody has it any more. */
 static void pd_end(const struct session *s, struct pd *pd)
 {
-	struct backend *be = s->fast->be;
-
-	if (be->ops->pd_break)
-		be->ops->pd_break(be, pd);
+	CARRIERS_FIRST(end, s->fast, OBJ_PD, &pd->o, NULL);
 	free(pd);
 }
 

@@ -10,6 +10,7 @@
 
 #include "ffr/ctl/obj.h"
 #include "ffr/dir/dir.h"
+#include "ffr/soft/soft.h"
 
 /* The QP and the group's GID, or -EINVAL. */
 static int check(struct ctl_call *c, uint32_t handle, const uint8_t raw[16], struct qp **qp,
@@ -30,15 +31,13 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 	struct qp *qp;
 	int err;
 
-	if (!f->be->ops->mcast_attach)
-		return -EOPNOTSUPP;
 	err = check(c, req->qp, req->gid, &qp, &gid);
 	if (!err)
 		err = fast_need_first(c->s->cont);
 	if (err)
 		return err;
 	fast_lock(f->host);
-	err = f->be->ops->mcast_attach(f, qp, &gid, req->lid);
+	err = mcast_attach(f, qp, &gid, req->lid);
 	resp->pending = !err && dir_mcast_pending(f, c->s->cont->tenant, &gid);
 	fast_unlock(f->host);
 	return err;
@@ -53,13 +52,11 @@ int ctl_detach_mcast(struct ctl_call *c, const struct ff_detach_mcast_req *req,
 	int err;
 
 	(void)resp;
-	if (!f->be->ops->mcast_detach)
-		return -EOPNOTSUPP;
 	err = check(c, req->qp, req->gid, &qp, &gid);
 	if (err)
 		return err;
 	fast_lock(f->host);
-	err = f->be->ops->mcast_detach(f, qp, &gid, req->lid);
+	err = mcast_detach(f, qp, &gid, req->lid);
 	fast_unlock(f->host);
 	return err;
 }

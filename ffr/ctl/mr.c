@@ -71,17 +71,12 @@ static int range_check(const struct ctl *ctl, uint64_t addr, uint64_t length, ui
 /* What the backend has of an MR whose pages are there. 0 or -errno. */
 static int mr_make(struct mr *mr)
 {
-	struct backend *be = mr->o.ses->fast->be;
-
-	return be->ops->mr_make ? be->ops->mr_make(be, mr) : 0;
+	return CARRIERS_FIRST(make, mr->o.ses->fast, OBJ_MR, &mr->o, NULL);
 }
 
 static void mr_break(struct mr *mr)
 {
-	struct backend *be = mr->o.ses->fast->be;
-
-	if (be->ops->mr_break)
-		be->ops->mr_break(be, mr);
+	CARRIERS_FIRST(end, mr->o.ses->fast, OBJ_MR, &mr->o, NULL);
 }
 
 void ctl_mr_free(struct mr *mr)
@@ -131,17 +126,12 @@ static int mr_map(struct ctl_call *c, struct mr *mr, bool track)
 }
 
 /* [lock] Make it nameable: keys and the backend's part. It has its handle. */
-static int mr_enter(struct fast *f, struct mr *mr)
+static int mr_enter(struct mr *mr)
 {
 	int err = mr_key_new(mr->o.ses->cont, mr);
 
 	if (mr->odp)
 		mr->odp->mr = mr->o.handle;
-	if (err)
-		return err;
-	err = f->be->ops->mr_reg(f, mr);
-	if (err)
-		key_remove(&mr->o.ses->cont->keys, mr);
 	return err;
 }
 
@@ -156,7 +146,7 @@ static int mr_add_made(struct ctl_call *c, struct mr *mr)
 	fast_lock(f->host);
 	err = ctl_obj_insert(c->s, OBJ_MR, &mr->o);
 	if (!err) {
-		err = mr_enter(f, mr);
+		err = mr_enter(mr);
 		if (err)
 			ctl_obj_remove(c->s, &mr->o);
 		else
@@ -191,18 +181,21 @@ static void hold_pd(struct mr *mr, uint32_t by)
 	fast_unlock(h);
 }
 
-/* True: `begin`, an op of the backend's, takes it in hand; `finish` follows. */
-static bool mr_later(struct ctl_call *c, struct mr *mr,
-		     bool (*begin)(struct backend *be, struct mr *mr, struct backend_later *l),
+/* A carrier makes its part of the MR, or ends it, and that takes long. True: it has begun, and `finish` follows. */
+static bool mr_later(struct ctl_call *c, struct mr *mr, bool make,
 		     int (*finish)(struct ctl_call *c, struct ctl_later *l, int err, void *resp))
 {
-	struct mr_later *later = begin ? calloc(1, sizeof(*later)) : NULL;
+	struct fast *f = c->s->fast;
+	struct mr_later *later = carriers_make_objects(f) ? calloc(1, sizeof(*later)) : NULL;
+	bool begun;
 
 	if (!later)
 		return false;
 	later->l.finish = finish;
 	later->mr = mr;
-	if (!begin(c->s->fast->be, mr, &later->l.be)) {
+	begun = make ? CARRIERS_FIRST(make, f, OBJ_MR, &mr->o, &later->l.be) :
+		       CARRIERS_FIRST(end, f, OBJ_MR, &mr->o, &later->l.be);
+	if (!begun) {
 		free(later);
 		return false;
 	}
@@ -287,7 +280,7 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	mr->length = req->length;
 	mr->iova = req->iova;
 	err = mr_map(c, mr, req->access & FF_ACCESS_TRACK);
-	if (!err && mr_later(c, mr, c->s->fast->be->ops->mr_make_later, reg_finish))
+	if (!err && mr_later(c, mr, true, reg_finish))
 		return CTL_LATER;
 	err = ctl_mr_done(c, mr, err);
 	if (!err)
@@ -309,7 +302,7 @@ static int mr_leave(struct ctl *ctl, struct mr *mr)
 	if (first && mr->o.refs) {
 		err = -EBUSY;
 	} else if (first) {
-		fast_mr_del(f, mr);
+		fast_mr_del(mr);
 		mr->is_left = true;
 		if (mr->kind == MR_USER)
 			pvm_cancel(f, mr->o.ses, mr->addr, mr->length, &mr->left);
@@ -354,7 +347,7 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 		return -EINVAL;
 	err = mr_leave(c->ctl, mr);
 	/* one of another session may end with that */
-	if (!err && s == c->s && mr_later(c, mr, s->fast->be->ops->mr_break_later, dereg_finish)) {
+	if (!err && s == c->s && mr_later(c, mr, false, dereg_finish)) {
 		mr->is_ending = true;
 		return CTL_LATER;
 	}
@@ -366,7 +359,7 @@ static void mr_forget(struct fast *f, struct obj *o)
 	struct mr *mr = obj_of(o, mr);
 
 	if (!mr->is_left)
-		fast_mr_del(f, mr);
+		fast_mr_del(mr);
 	while (!mw_mr_gone(mr, WINDOWS_STEP)) { /* no further one can be bound: it has no key */
 		fast_unlock(f->host);
 		fast_lock(f->host);
@@ -431,12 +424,10 @@ int ctl_advise_mr(struct ctl_call *c, const struct ff_advise_mr_req *req,
 	resp->va = mr->addr + off;
 	resp->on_demand = mr->odp != NULL;
 	if (mr->odp) {
-		struct backend *be = c->s->fast->be;
-
 		if (req->done_pages)
 			odp_advised(c, mr->odp, req);
-		if (be->ops->mr_advise && (req->done_pages || is_no_fault(req)))
-			be->ops->mr_advise(be, mr, req);
+		if (req->done_pages || is_no_fault(req))
+			CARRIERS_DO(advise, c->s->fast, mr, req);
 		return 0;
 	}
 	if (is_no_fault(req))
@@ -590,12 +581,10 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	LIST_INIT(&new.windows);
 	if (new.odp)
 		new.odp->mr = mr->o.handle;
-	f->be->ops->mr_dereg(f, mr);
 	if (rekey)
 		key_remove(&c->s->cont->keys, mr);
 	*mr = new;
 	err = rekey ? mr_key_new(c->s->cont, mr) : 0;
-	err = err ? err : f->be->ops->mr_reg(f, mr);
 	if (!err) {
 		old.pd->o.refs--;
 		new.pd->o.refs++;
@@ -604,7 +593,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 			key_remove(&c->s->cont->keys, mr);
 		*mr = old;
 		/* it was registered a moment ago */
-		if ((rekey && mr_key_new(c->s->cont, mr)) || f->be->ops->mr_reg(f, mr))
+		if (rekey && mr_key_new(c->s->cont, mr))
 			f->host->session_bad(c->s, "an MR was lost");
 	}
 unlock:

@@ -174,8 +174,8 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		goto err_wire;
 	f = s->fast;
 	err = fast_qpns_room(f->host);
-	if (!err && f->be->ops->qp_make)
-		err = f->be->ops->qp_make(f->be, qp);
+	if (!err)
+		err = CARRIERS_FIRST(make, f, OBJ_QP, &qp->o, NULL);
 	if (err)
 		goto err_wire;
 	fast_lock(f->host);
@@ -198,8 +198,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	return 0;
 
 err_made:
-	if (f->be->ops->qp_break)
-		f->be->ops->qp_break(f->be, qp);
+	CARRIERS_FIRST(end, f, OBJ_QP, &qp->o, NULL);
 err_wire:
 	quota_return(s->cont, QUOTA_MEMORY, wire_bytes(qp));
 err_ring:
@@ -247,21 +246,21 @@ static int walk_check(const struct qp *qp, enum ibv_qp_state state, const struct
 static int walk_prepare(struct qp *qp, const struct qp_limits *lim,
 			const struct ff_modify_qp_req *step, unsigned n)
 {
-	struct backend *be = qp->o.ses->fast->be;
+	struct fast *f = qp->o.ses->fast;
 	enum ibv_qp_state state, next[CTL_QP_STEPS];
 	struct ff_qp_attr attr;
 	int err;
 
-	if (!be->ops->qp_prepare)
+	if (!carriers_make_objects(f))
 		return 0;
-	fast_lock(be->f->host);
+	fast_lock(f->host);
 	state = qp->state;
 	attr = qp->attr;
-	fast_unlock(be->f->host);
+	fast_unlock(f->host);
 	err = walk_check(qp, state, lim, step, n, next);
 	for (unsigned i = 0; i < n && !err; i++) {
 		qp_attr_store(&attr, qp_attr_mask(qp->type, step[i].mask), &step[i].attr);
-		err = be->ops->qp_prepare(be, qp, &attr, state, next[i]);
+		err = CARRIERS_FIRST(prepare, f, qp, &attr, state, next[i]);
 		state = next[i];
 	}
 	return err;
@@ -288,8 +287,7 @@ int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_
 		qp_modify(f, qp, qp_attr_mask(qp->type, step[i].mask), &step[i], next[i]);
 	*now = qp->state;
 	fast_unlock(f->host);
-	if (f->be->ops->work)
-		f->be->ops->work(f->be);
+	CARRIERS_DO(work, f, false);
 	return err;
 }
 
@@ -361,8 +359,7 @@ static void qp_free(struct obj *o)
 		quota_return(o->ses->cont, QUOTA_MEMORY, wire_bytes(qp));
 		ctl_ring_free(o->ses, &qp->sq_at, qp_size(qp));
 	}
-	if (o->ses->fast->be->ops->qp_break)
-		o->ses->fast->be->ops->qp_break(o->ses->fast->be, qp);
+	CARRIERS_FIRST(end, o->ses->fast, OBJ_QP, o, NULL);
 	xrc_target_free(qp->xrc.target);
 	free(qp->wr);
 	free(qp);

@@ -68,9 +68,8 @@ static void on_near(uv_async_t *h)
 static void on_work(uv_async_t *h)
 {
 	struct ctl_threads *t = h->data;
-	struct backend *be = t->host->threads[0]->be;
 
-	be->ops->work(be);
+	CARRIERS_DO(work, t->host->threads[0], false);
 }
 
 static void work_wake(struct fast_host *h)
@@ -148,11 +147,9 @@ int ctl_threads_init(struct ctl *ctl, struct backend *be, const struct ctl_threa
 	err = handles_init(t, ctl->loop);
 	if (err)
 		return err;
-	if (be->ops->work) {
-		ctl->host->work_arg = &t->work;
-		ctl->host->work_wake = work_wake;
-		ctl->host->nic_changed = on_nic_changed;
-	}
+	ctl->host->work_arg = &t->work;
+	ctl->host->work_wake = work_wake;
+	ctl->host->nic_changed = on_nic_changed;
 	if (fc.realtime)
 		look_after_this_thread(t);
 	for (uint32_t i = 1; !err && i < conf->num; i++) {

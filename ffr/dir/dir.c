@@ -323,7 +323,7 @@ void entry_changed(struct dir *d, struct dir_entry *e)
 	if (e->key.kind == ENTRY_GROUP)
 		d->f->be->ops->mcast_changed(d->f, e->key.tenant, &mgid);
 	else
-		d->f->be->ops->remote_changed(d->f, &e->r);
+		CARRIERS_DO(news, d->f, &e->r);
 }
 
 /* ---- asked ---------------------------------------------------------------------------------- */

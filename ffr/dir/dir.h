@@ -4,7 +4,7 @@
  * who may talk to whom, and which hosts are in a multicast group. See dir.c.
  *
  * All of it is called [lock], from the runner or the control thread, and never waits: what is not
- * known is asked for, and told later by the backend's remote_changed() and its like. Without a directory
+ * known is asked for, and told later by the carriers' op news. Without a directory
  * (host->dir is NULL: no orchestrator that knows other hosts) this host is all there is. It is the first
  * thread's, as wires are: who asks on another one learns of this host only.
  *
@@ -49,9 +49,9 @@ struct remote {
 enum dir_answer {
 	DIR_HERE,   /* *here is it */
 	DIR_REMOTE, /* *there is it; its host may be down */
-	DIR_WAIT,   /* asked: remote_changed(*there) follows */
-	DIR_NOBODY, /* nobody has it; remote_changed(*there), should somebody get it */
-	DIR_DENIED, /* policy; policy_changed(), should that change */
+	DIR_WAIT,   /* asked: news(*there) of the carriers follows */
+	DIR_NOBODY, /* nobody has it; news(*there), should somebody get it */
+	DIR_DENIED, /* policy; news(NULL), should that change */
 };
 
 /*
@@ -71,7 +71,7 @@ bool dir_allowed(const struct fast_host *h, const struct container *here, const 
 enum map_answer {
 	MAP_OK,
 	MAP_REFUSED,
-	MAP_WAIT, /* remote_changed() follows; not forever: some time later it is refused */
+	MAP_WAIT, /* news() follows; not forever: some time later it is refused */
 };
 /*
  * May [addr, addr + len) be reached by that rkey, as far as is published? `access`: all of

@@ -337,7 +337,7 @@ int dir_policy(struct dir *d, json_t *rules)
 	old = d->policy;
 	d->policy = new;
 	if (!rules_same(&old, &new))
-		d->f->be->ops->policy_changed(d->f);
+		CARRIERS_DO(news, d->f, NULL);
 	fast_unlock(d->f->host);
 	rules_free(&old);
 	return 0;

@@ -166,8 +166,8 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 		if (!s)
 			continue; /* stop_fd: only wakes */
 		if (what & FAST_EPOLL_BACKEND) {
-			f->be->ops->ready(f, (void *)(uintptr_t)(what & ~FAST_EPOLL_BACKEND),
-					  ev[i].events);
+			CARRIERS_FIRST(ready, f, (void *)(uintptr_t)(what & ~FAST_EPOLL_BACKEND),
+				       ev[i].events);
 			work++;
 			continue;
 		}
@@ -215,7 +215,7 @@ bool fast_arm_all(struct fast *f)
 	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		if (ses_dirty(s))
 			idle = false;
-	return idle && (!f->be->ops->arm || f->be->ops->arm(f));
+	return idle && !CARRIERS_FIRST(arm, f);
 }
 
 bool fast_was_coalesced(const struct qp *qp)

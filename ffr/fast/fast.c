@@ -41,7 +41,7 @@ int fast_container_add(struct fast_host *h, struct container *c)
 	TAILQ_INIT(&c->turns.active);
 	LIST_INSERT_HEAD(&h->containers, c, entry);
 	sched_choose(c->fast);
-	for (uint32_t i = 0; c->fast->be->ops->container_come && i < h->num_threads; i++)
+	for (uint32_t i = 0; i < h->num_threads; i++)
 		c->fast->be->ops->container_come(h->threads[i]);
 	return 0;
 }
@@ -95,10 +95,9 @@ void fast_session_del(struct fast *f, struct session *s)
 	pvm_session_del(f, s);
 }
 
-void fast_mr_del(struct fast *f, struct mr *mr)
+void fast_mr_del(struct mr *mr)
 {
 	key_remove(&mr->o.ses->cont->keys, mr);
-	f->be->ops->mr_dereg(f, mr);
 }
 
 void fast_mw_del(struct fast *f, struct mw *mw)
@@ -111,13 +110,36 @@ void fast_mw_del(struct fast *f, struct mw *mw)
 void fast_cq_del(struct fast *f, struct cq *cq)
 {
 	comp_forget_cq(f, cq);
-	f->be->ops->cq_destroy(f, cq);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------- */
 
+static void carriers_close(struct fast *f)
+{
+	while (f->be->num_open) {
+		const struct carrier *c = f->be->carriers[--f->be->num_open].ops;
+
+		if (c->close)
+			c->close(f);
+	}
+}
+
+/* 0 or -errno; carriers_close() closes those that were opened. */
+static int carriers_open(struct fast *f)
+{
+	CARRIER_FOREACH(u, f) {
+		int err = u->ops->open ? u->ops->open(f, u->conf) : 0;
+
+		if (err)
+			return err;
+		f->be->num_open++;
+	}
+	return 0;
+}
+
 static void thread_free(struct fast *f)
 {
+	carriers_close(f);
 	if (f->be->priv)
 		f->be->ops->close(f->be);
 	pvm_free(f->pvm);
@@ -162,6 +184,8 @@ static int thread_add(struct fast_host *h, const struct fast_conf *conf, struct 
 	f->pvm = pvm_create(f);
 	if (f->sched && f->pvm)
 		err = be->ops->open(be);
+	if (!err)
+		err = carriers_open(f);
 	if (err)
 		goto err;
 	h->threads[h->num_threads++] = f;
@@ -194,6 +218,7 @@ int fast_add_thread(struct fast_host *h, const struct fast_conf *conf)
 	if (!be)
 		return -ENOMEM;
 	be->ops = h->threads[0]->be->ops;
+	be->carriers = h->threads[0]->be->carriers;
 	err = thread_add(h, conf, be);
 	if (err)
 		free(be);
@@ -221,11 +246,10 @@ void fast_stop(struct fast_host *h)
 			;
 	}
 	for (uint32_t i = 0; i < h->num_threads; i++) {
-		struct backend *be = h->threads[i]->be;
+		struct fast *f = h->threads[i];
 
-		pvm_stop(h->threads[i]->pvm);
-		if (be->ops->stop)
-			be->ops->stop(be);
+		pvm_stop(f->pvm);
+		CARRIERS_DO(stop, f);
 	}
 }
 

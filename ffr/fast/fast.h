@@ -153,7 +153,7 @@ struct fast_host {
 	/* Windows have changed: mw_next_changed(). NULL: nobody asks. */
 	void (*mw_wake)(struct fast_host *h);
 	void *mw_arg; /* mw_wake's */
-	/* The backend's work() is wanted. */
+	/* The carriers' work() is wanted. */
 	void (*work_wake)(struct fast_host *h);
 	void *work_arg; /* work_wake's */
 	/* Control thread, no lock: a NIC's GID is another one. NULL: nobody asks. */
@@ -171,6 +171,13 @@ struct fast_host {
 	/* A session has to be closed for what it did. */
 	void (*session_bad)(struct session *s, const char *why);
 };
+
+/* The control thread calls the carriers' work() soon. Any thread. */
+static inline void fast_want_work(struct fast_host *h)
+{
+	if (h->work_wake)
+		h->work_wake(h);
+}
 
 /* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
 #define FAST_EPOLL_BACKEND 1ull
@@ -278,7 +285,7 @@ void fast_cq_moderate(struct fast *f, struct cq *cq, uint16_t count, uint16_t pe
 int fast_cq_event(struct fast *f, struct cq *cq);
 /* Arm the limit event, which fires at once if the SRQ is below it. */
 void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit);
-void fast_mr_del(struct fast *f, struct mr *mr); /* no runner reads or writes it afterwards */
+void fast_mr_del(struct mr *mr);		 /* no runner reads or writes it afterwards */
 void fast_mw_del(struct fast *f, struct mw *mw); /* nothing is reached through it afterwards */
 void fast_cq_del(struct fast *f, struct cq *cq); /* no QP uses it any more */
 /* If the runner sleeps, wake it: the caller has made work for it. */

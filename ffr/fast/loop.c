@@ -131,8 +131,7 @@ uint32_t fast_turn(struct fast *f)
 	f->again = false;
 	work = timer_run(&f->timers, f->now, TURN_TIMERS);
 
-	if (f->be->ops->poll)
-		work += f->be->ops->poll(f);
+	work += CARRIERS_SUM(poll, f);
 	TAILQ_FOREACH_SAFE(s, &f->active_sessions, bells.entry, next) {
 		uint32_t n = scan_session(f, s);
 
@@ -143,8 +142,7 @@ uint32_t fast_turn(struct fast *f)
 			ses_rest(f, s);
 	}
 	work += turns_serve(f);
-	if (f->be->ops->flush)
-		work += f->be->ops->flush(f);
+	work += CARRIERS_SUM(flush, f);
 	comp_notify(f);
 	made = pvm_make(f);
 	if (made)

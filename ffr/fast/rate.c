@@ -478,8 +478,7 @@ static void tenant_put(struct tenant *t)
 static void limits_changed(struct fast_host *h)
 {
 	h->limits_changed++;
-	if (h->work_wake)
-		h->work_wake(h);
+	fast_want_work(h);
 }
 
 int fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_limits *l)

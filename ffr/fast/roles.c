@@ -578,18 +578,16 @@ static void *worker_main(void *arg)
 	return thread_main(arg, WORKER);
 }
 
-static int backend_start(void *arg)
+static int start(void *arg)
 {
-	struct backend *be = ((struct pvm *)arg)->f->be;
-
-	return be->ops->start ? be->ops->start(be) : 0;
+	return CARRIERS_FIRST(start, ((struct pvm *)arg)->f);
 }
 
 static void *runner_main(void *arg)
 {
 	struct fast *f = ((struct pvm *)arg)->f;
 
-	f->start_err = sandbox_enter_with(SANDBOX_FAST, backend_start, arg);
+	f->start_err = sandbox_enter_with(SANDBOX_FAST, start, arg);
 	sem_post(&f->started);
 	if (f->start_err)
 		return thread_main(arg, NONE);

@@ -46,12 +46,11 @@ static void unite(struct container *a, struct container *b)
 
 static void unite_session(struct session *s)
 {
-	const struct backend_ops *ops = s->fast->be->ops;
 	struct obj_table *q = &s->tab[OBJ_QP], *a = &s->tab[OBJ_AH];
 
-	for (uint32_t i = 0; ops->qp_peer && i < q->size; i++)
+	for (uint32_t i = 0; i < q->size; i++)
 		if (q->slot[i])
-			unite(s->cont, ops->qp_peer(obj_of(q->slot[i], qp)));
+			unite(s->cont, obj_of(q->slot[i], qp)->dest);
 	for (uint32_t i = 0; i < a->size; i++)
 		if (a->slot[i])
 			unite(s->cont, obj_of(a->slot[i], ah)->cont);
@@ -59,14 +58,12 @@ static void unite_session(struct session *s)
 
 static void unite_xrc(struct container *c)
 {
-	const struct backend_ops *ops = c->fast->be->ops;
 	struct xrcd *x;
 	struct qp *t;
 
 	LIST_FOREACH(x, &c->xrcds, entry)
 		LIST_FOREACH(t, &x->targets, xrc.same_xrcd)
-			if (ops->qp_peer)
-				unite(c, ops->qp_peer(t));
+			unite(c, t->dest);
 }
 
 /* c->group of all: who has the same root is in the same group. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ucma.h - rdma_cm with peers in the NIC's network: what the connection manager (cm/plain.c) wants of the
- * backend that has the NIC (nic/ucma.c), which asks the host's kernel. A part of struct backend_ops.
+ * carrier that has the NIC (nic/ucma.c), which asks the host's kernel. A part of struct carrier.
  *
  * All of it is the control thread's, without the lock, and none of it waits for the kernel: commands are carried
  * out in the order in which they were given, and what comes of them are events, which host->cm_frames() tells of.
@@ -15,9 +15,9 @@
 
 #include "ffr/abi/ff_cm.h"
 
-struct backend;
+struct fast;
 struct container;
-struct backend_later;
+struct carrier_later;
 struct ucma_id; /* one of the host's rdma_cm, bound to the GID of the container's NIC */
 
 /* What an id is for. */
@@ -56,7 +56,7 @@ struct ucma_ops {
 	/* An id, or NULL: there is no memory, or there are too many. ROUTE_RESOLVED or ADDR_ERROR follows. */
 	struct ucma_id *(*resolve)(const struct ucma_want *w);
 	/* The same, but l->done(), if there is l, and no event follows. */
-	struct ucma_id *(*listen)(const struct ucma_want *w, struct backend_later *l);
+	struct ucma_id *(*listen)(const struct ucma_want *w, struct carrier_later *l);
 	/* A request's: its events are for `user` from now on. */
 	void (*keep)(struct ucma_id *id, void *user);
 	/* What the peer is to hear of that the kernel says, and no event of it comes any more. */
@@ -73,7 +73,7 @@ struct ucma_ops {
 	int (*reject)(struct ucma_id *id, uint8_t reason, const void *pd, uint32_t len);
 	int (*disconnect)(struct ucma_id *id); /* or agree to that */
 	/* The next event. False: there is none. */
-	bool (*event)(struct backend *be, struct ucma_event *ev);
+	bool (*event)(struct fast *f, struct ucma_event *ev);
 };
 
 #endif

@@ -356,22 +356,22 @@ static int start_one(struct nic_dev *d)
 	return err ? fail(d, "UD QP", err) : 0;
 }
 
-int nic_start(struct backend *be)
+int nic_start(struct fast *f)
 {
 	struct nic_dev *d;
 	int err = 0;
 
-	NIC_FOREACH(d, be->f)
+	NIC_FOREACH(d, f)
 		if (!err)
 			err = start_one(d);
 	return err;
 }
 
-void nic_stop(struct backend *be)
+void nic_stop(struct fast *f)
 {
 	struct nic_dev *d;
 
-	NIC_FOREACH(d, be->f) {
+	NIC_FOREACH(d, f) {
 		nic_worker_join(d->worker);
 		nic_ucma_stop(d);
 	}
@@ -434,12 +434,11 @@ static void pd_back(struct nic_job *job)
 }
 
 /* Behind the MRs of it that the worker has yet. */
-void nic_pd_break(struct backend *be, struct pd *pd)
+void nic_pd_break(struct pd *pd)
 {
 	struct nic_dev *d = nic_of(pd->o.ses->cont);
 	struct pd_end *e = pd->nic ? calloc(1, sizeof(*e)) : NULL;
 
-	(void)be;
 	if (e) {
 		*e = (struct pd_end){ { .run = pd_run, .back = pd_back }, &d->lib, pd->nic };
 		nic_job_give(d->worker, &e->job);

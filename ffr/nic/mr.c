@@ -291,11 +291,10 @@ static void have(struct mr *mr, struct nic_mr *nm)
 		mr->lkey = mr->rkey = key_of(nm);
 }
 
-int nic_mr_make(struct backend *be, struct mr *mr)
+int nic_mr_make(struct mr *mr)
 {
 	struct nic_dev *d = nic_of(mr->o.ses->cont);
 
-	(void)be;
 	if (is_for_nic(d, mr))
 		have(mr, nic_mr_fitting(d, mr));
 	return 0;
@@ -308,7 +307,7 @@ struct reg {
 	struct nic_job job;
 	struct nic_dev *d;
 	struct mr *mr;
-	struct backend_later *l;
+	struct carrier_later *l;
 	struct ibv_pd *pd;
 	struct nic_mr *nm, *misfit[KEY_TRIES];
 	uint32_t num_misfits;
@@ -343,7 +342,7 @@ static bool reg_again(struct reg *r)
 static void reg_back(struct nic_job *job)
 {
 	struct reg *r = (struct reg *)job;
-	struct backend_later *l = r->l;
+	struct carrier_later *l = r->l;
 
 	if (!r->nm->ib) {
 		errno = r->err;
@@ -360,12 +359,11 @@ static void reg_back(struct nic_job *job)
 	l->done(l, 0);
 }
 
-bool nic_mr_make_later(struct backend *be, struct mr *mr, struct backend_later *l)
+bool nic_mr_make_later(struct mr *mr, struct carrier_later *l)
 {
 	struct nic_dev *d = nic_of(mr->o.ses->cont);
 	struct reg *r;
 
-	(void)be;
 	if (mr->length < NIC_LONG || !is_for_nic(d, mr))
 		return false;
 	r = calloc(1, sizeof(*r));
@@ -393,7 +391,7 @@ struct dereg {
 	struct nic_job job;
 	struct nic_lib *lib;
 	struct nic_mr *nm;
-	struct backend_later *l; /* NULL: nobody waits */
+	struct carrier_later *l; /* NULL: nobody waits */
 };
 
 static void dereg_run(struct nic_job *job)
@@ -406,20 +404,19 @@ static void dereg_run(struct nic_job *job)
 static void dereg_back(struct nic_job *job)
 {
 	struct dereg *r = (struct dereg *)job;
-	struct backend_later *l = r->l;
+	struct carrier_later *l = r->l;
 
 	free(r);
 	if (l)
 		l->done(l, 0);
 }
 
-bool nic_mr_break_later(struct backend *be, struct mr *mr, struct backend_later *l)
+bool nic_mr_break_later(struct mr *mr, struct carrier_later *l)
 {
 	struct nic_dev *d = nic_of(mr->o.ses->cont);
 	struct nic_mr *nm = mr->backend;
 	struct dereg *r = nm && nm->length >= NIC_LONG ? calloc(1, sizeof(*r)) : NULL;
 
-	(void)be;
 	if (!r)
 		return false;
 	r->job.run = dereg_run;
@@ -434,10 +431,10 @@ bool nic_mr_break_later(struct backend *be, struct mr *mr, struct backend_later 
 	return true;
 }
 
-void nic_mr_break(struct backend *be, struct mr *mr)
+void nic_mr_break(struct mr *mr)
 {
 	/* the pages that it has pinned stay until then, whoever unmaps them */
-	if (mr->backend && !nic_mr_break_later(be, mr, NULL))
+	if (mr->backend && !nic_mr_break_later(mr, NULL))
 		nic_mr_free(&nic_of(mr->o.ses->cont)->lib, mr->backend);
 	mr->backend = NULL;
 	mr->pages_object = 0;
@@ -445,26 +442,15 @@ void nic_mr_break(struct backend *be, struct mr *mr)
 }
 
 /* The NIC has the pages come when it can: what it says of it is nobody's to hear. */
-void nic_mr_advise(struct backend *be, struct mr *mr, const struct ff_advise_mr_req *req)
+void nic_mr_advise(struct mr *mr, const struct ff_advise_mr_req *req)
 {
 	const struct nic_dev *d = nic_of(mr->o.ses->cont);
 	struct verbs_context *v = d->is_there ? verbs_get_ctx_op(d->ctx, advise_mr) : NULL;
 	const struct nic_mr *nm = mr->backend;
 	struct ibv_sge sge;
 
-	(void)be;
 	if (!nm || !v)
 		return;
 	sge = (struct ibv_sge){ nm->base + (req->addr - mr->iova), req->length, nm->ib->lkey };
 	v->advise_mr(mr->pd->nic, req->advice, 0, &sge, 1);
-}
-
-void nic_settle(struct backend *be)
-{
-	struct nic_dev *d;
-
-	NIC_FOREACH(d, be->f) {
-		nic_jobs_settle(d->worker);
-		nic_ucma_settle(d);
-	}
 }

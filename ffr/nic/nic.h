@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * nic.h - the verbs backend: NICs that the router has opened, beside the software device.
+ * nic.h - NICs that the router has opened, as a carrier of the software device's QPs.
  *
  * Theory of operation
  * -------------------
@@ -39,8 +39,8 @@
  * without the lock; posting, polling and arming are the runner's. The NIC is served by one fast thread. What it tells of
  * itself, the runner reads (event.c); it may be removed and come back (gone.c), for which there is a thread (worker.c).
  *
- * The room ffr/nic/ may use soft/ (its ops, and what it charges a WR), dir/, peer/, mem/ and fast/, and is known by
- * verbs_ops().
+ * The room ffr/nic/ may use remote/, soft/ (what it charges a WR), wire/, dir/, peer/, mem/ and fast/, and is known by
+ * nic_carrier.
  */
 #ifndef FFR_NIC_NIC_H
 #define FFR_NIC_NIC_H
@@ -61,7 +61,7 @@ struct wire_hdr;
 #define NIC_PAGED_PART	512u
 #define NIC_PAGED_SHIFT 30 /* SHARE_PAGED's unit */
 
-/* struct backend's conf, of verbs_ops */
+/* What nic_carrier's open() is given. */
 struct nic_conf {
 	const char *name; /* of the device, as ibv_devices has it; NULL: the first */
 	uint8_t port;
@@ -300,16 +300,15 @@ struct nic_qp {
 	struct timer ask_again; /* while it is undecided */
 	uint64_t give_up;	/* ... and a WR waits: until then; 0: none does */
 	TAILQ_ENTRY(nic_qp) ask;
-	struct nic_srq *ns;		  /* NULL: it has receives of its own */
-	bool is_srq_user;		  /* counted in ns->num_carried or num_soft, */
-	bool is_srq_carried;		  /* ... which of them */
-	bool leaves;			  /* the SRQ's: what still comes for it is nobody's */
-	struct nic_ud *ud;		  /* a UD QP's, else NULL; it is never `carried` */
-	const struct send_ops *soft_send; /* what carries it out where the NIC does not */
-	TAILQ_ENTRY(nic_qp) end, fill;	  /* `end`: also on struct nic_gone's list */
-	struct nic_pace *pace;		  /* its container's; NULL: the NIC has no rates. [ctl] */
-	uint8_t iw;			  /* enum nic_iw; the control thread writes it, [lock] */
-	uint32_t iw_conn;		  /* [ctl] the connection that it was asked for; 0: none */
+	struct nic_srq *ns;	       /* NULL: it has receives of its own */
+	bool is_srq_user;	       /* counted in ns->num_carried or num_soft, */
+	bool is_srq_carried;	       /* ... which of them */
+	bool leaves;		       /* the SRQ's: what still comes for it is nobody's */
+	struct nic_ud *ud;	       /* a UD QP's, else NULL; it is never `carried` */
+	TAILQ_ENTRY(nic_qp) end, fill; /* `end`: also on struct nic_gone's list */
+	struct nic_pace *pace;	       /* its container's; NULL: the NIC has no rates. [ctl] */
+	uint8_t iw;		       /* enum nic_iw; the control thread writes it, [lock] */
+	uint32_t iw_conn;	       /* [ctl] the connection that it was asked for; 0: none */
 };
 
 /* mr->backend */
@@ -442,8 +441,7 @@ void nic_qp_ask(struct fast *f); /* something is known now that a QP's way may d
 void nic_policy_changed(struct fast *f);
 static inline void nic_wake(struct fast *f) /* nic_work() is to be called */
 {
-	if (f->host->work_wake)
-		f->host->work_wake(f->host);
+	fast_want_work(f->host);
 }
 /* A WR or a receive of it has ended: if it was the last one, what waits for that goes on. */
 void nic_qp_ended_one(struct fast *f, struct nic_qp *nq);
@@ -466,7 +464,7 @@ enum ff_vendor_err nic_sges(const struct container *c, const struct pd *pd,
 /* srq.c */
 /* [ctl], no lock. The NIC's of the SRQ, made if it is not there; NULL: errno. */
 struct nic_srq *nic_srq_get(struct fast *f, struct srq *srq);
-void nic_srq_break(struct backend *be, struct srq *srq);
+void nic_srq_break(struct fast *f, struct srq *srq);
 /* [ctl], no lock: before the NIC's QP is reset or destroyed, what it has received is fetched. */
 void nic_srq_leave(struct nic_qp *nq);
 /* [lock] How the QP receives from now on: by the NIC, by copy; and not any more. */
@@ -536,6 +534,9 @@ bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct
 		    const void *payload);
 void nic_trunk_completion(struct nic_dev *d, const struct ibv_wc *wc);
 
+/* What carries the QP where the NIC does not. */
+const struct send_ops *nic_other_send(const struct qp *qp);
+
 /* ud.c */
 /* A UD QP to the next of its states. 0 or an errno */
 int nic_ud_to(struct nic_dev *d, struct ibv_qp *ib, enum ibv_qp_state to, uint32_t qkey);
@@ -590,22 +591,23 @@ void nic_cq_drain(struct nic_cq *cq); /* [lock] all that is there */
 /* mr.c */
 void nic_mr_free(struct nic_lib *lib, struct nic_mr *nm);
 
-/* The backend's ops of these names (fast/backend.h). */
-void nic_pd_break(struct backend *be, struct pd *pd);
-int nic_mr_make(struct backend *be, struct mr *mr);
-void nic_mr_break(struct backend *be, struct mr *mr);
-void nic_mr_advise(struct backend *be, struct mr *mr, const struct ff_advise_mr_req *req);
-bool nic_mr_make_later(struct backend *be, struct mr *mr, struct backend_later *l);
-bool nic_mr_break_later(struct backend *be, struct mr *mr, struct backend_later *l);
-void nic_settle(struct backend *be);
-int nic_qp_make(struct backend *be, struct qp *qp);
-void nic_qp_break(struct backend *be, struct qp *qp);
-int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *attr,
+/* What carrier.c calls for the ops of struct carrier. */
+void nic_pd_break(struct pd *pd);
+int nic_mr_make(struct mr *mr);
+void nic_mr_break(struct mr *mr);
+void nic_mr_advise(struct mr *mr, const struct ff_advise_mr_req *req);
+bool nic_mr_make_later(struct mr *mr, struct carrier_later *l);
+bool nic_mr_break_later(struct mr *mr, struct carrier_later *l);
+int nic_qp_make(struct fast *f, struct qp *qp);
+void nic_qp_break(struct qp *qp);
+int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 		   enum ibv_qp_state now, enum ibv_qp_state next);
-void nic_work(struct backend *be);
+void nic_work(struct fast *f, bool all);
 bool nic_arm(struct fast *f);
-int nic_start(struct backend *be);
-void nic_stop(struct backend *be);
+int nic_start(struct fast *f);
+void nic_stop(struct fast *f);
+
+extern const struct carrier nic_carrier;
 
 static inline bool nic_is_mlx5(const struct nic_dev *d)
 {

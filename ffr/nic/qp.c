@@ -160,7 +160,7 @@ static int ud_make(struct nic_dev *d, struct qp *qp)
 	return 0;
 }
 
-int nic_qp_make(struct backend *be, struct qp *qp)
+int nic_qp_make(struct fast *f, struct qp *qp)
 {
 	struct nic_dev *d = nic_of(qp->o.ses->cont);
 	struct ibv_qp_init_attr attr;
@@ -178,7 +178,7 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 	if (!nq)
 		return -ENOMEM;
 	if (qp->srq) {
-		nq->ns = nic_srq_get(be->f, qp->srq);
+		nq->ns = nic_srq_get(f, qp->srq);
 		if (!nq->ns) { /* it reaches containers */
 			free(nq);
 			return 0;
@@ -194,7 +194,7 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 		nq->cq = nic_cq_get(d, qp->o.ses->cont, nq->send_depth + nq->recv_depth);
 	if (nq->cq) {
 		attr = init_of(d, nq);
-		nq->ib = nic_create_fitting(d, &be->f->host->qps, pd, &attr);
+		nq->ib = nic_create_fitting(d, &f->host->qps, pd, &attr);
 	}
 	if (nq->ib) {
 		/* of others' QPs libibverbs does not know whether they have those, and looks at what is behind them */
@@ -210,9 +210,8 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 	return -err;
 }
 
-void nic_qp_break(struct backend *be, struct qp *qp)
+void nic_qp_break(struct qp *qp)
 {
-	(void)be;
 	if (qp->nic)
 		nic_qp_free(qp->nic);
 	qp->nic = NULL;
@@ -431,11 +430,10 @@ static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_
 	return d->is_iwarp && d->is_there ? -EOPNOTSUPP : -ENODEV;
 }
 
-int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *attr,
+int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 		   enum ibv_qp_state now, enum ibv_qp_state next)
 {
 	struct nic_dev *d = nic_of(qp->o.ses->cont);
-	struct fast *f = be->f;
 	struct nic_qp *nq = qp->nic;
 	struct remote *there;
 	enum nic_way way;
@@ -539,11 +537,16 @@ static void end_all(struct nic_dev *d)
 	}
 }
 
-void nic_work(struct backend *be)
+void nic_work(struct fast *f, bool all)
 {
 	struct nic_dev *d;
 
-	NIC_FOREACH(d, be->f) {
+	NIC_FOREACH(d, f) {
+		if (all) {
+			nic_jobs_settle(d->worker);
+			nic_ucma_settle(d);
+			continue;
+		}
 		nic_gone_work(d);
 		nic_ucma_work(d);
 		nic_pace_update(d);
@@ -611,7 +614,7 @@ struct nic_qp *nic_qp_lose(struct fast *f, struct qp *qp)
 		nic_ud_lose(f, nq);
 	else
 		forget(f, nq);
-	qp->send = nq->soft_send;
+	qp->send = nic_other_send(qp);
 	qp->nic = NULL;
 	return nq;
 }
@@ -623,6 +626,7 @@ bool nic_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 	if ((!nq || !nq->ns) && qp->srq && qp->srq->nic)
 		nic_srq_count(f, qp->srq, NULL);
 	if (nq && nq->ud) {
+		qp->send = &nic_ud_send;
 		nic_ud_modify(f, nq);
 		return false;
 	}
@@ -639,7 +643,7 @@ bool nic_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 	}
 	switch (qp->state) {
 	case IBV_QPS_RESET:
-		qp->send = nq->soft_send;
+		qp->send = nic_other_send(qp);
 		forget(f, nq);
 		break;
 	case IBV_QPS_RTR:

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "ffr/lib/shm.h"
+#include "ffr/soft/soft.h"
 
 #define LEAVE_POLLS 1024u /* of completions, while a QP goes */
 
@@ -124,15 +125,15 @@ static void leave_list(struct nic_srq *ns)
 	ns->srq->nic = NULL;
 }
 
-void nic_srq_break(struct backend *be, struct srq *srq)
+void nic_srq_break(struct fast *f, struct srq *srq)
 {
 	struct nic_srq *ns = srq->nic;
 
 	if (!ns)
 		return;
-	fast_lock(be->f->host);
+	fast_lock(f->host);
 	leave_list(ns);
-	fast_unlock(be->f->host);
+	fast_unlock(f->host);
 	ns_free(ns);
 }
 
@@ -379,7 +380,7 @@ void nic_srq_lose(struct fast *f, struct srq *srq)
 	while (n)
 		put_back(srq, nic_srq_recv(ns, given[--n]));
 	leave_list(ns);
-	while (soft_ops.recv_posted(f, NULL, srq))
+	while (soft_srq_posted(f, srq))
 		;
 	fast_kick(f);
 	fast_unlock(f->host);

@@ -64,7 +64,7 @@ struct ucma_job {
 	struct ucma_want want;
 	union ibv_gid src; /* the NIC's */
 	uint64_t guid;
-	struct backend_later *later; /* LISTEN; or NULL */
+	struct carrier_later *later; /* LISTEN; or NULL */
 	struct ff_cm_param param;
 	uint8_t reason, pd_len;
 	uint8_t pd[FF_CM_PD_MAX];
@@ -677,7 +677,7 @@ static struct ucma_job *job_new(struct nic_ucma *u, struct ucma_id *id, enum wha
 	return j;
 }
 
-static struct ucma_id *id_make(enum what what, const struct ucma_want *w, struct backend_later *l)
+static struct ucma_id *id_make(enum what what, const struct ucma_want *w, struct carrier_later *l)
 {
 	struct nic_ucma *u = nic_of(w->cont)->ucma;
 	struct ucma_id *id = id_new(u, w->user, w->cont, w->qp_type == IBV_QPT_UD);
@@ -704,7 +704,7 @@ static struct ucma_id *op_resolve(const struct ucma_want *w)
 	return id_make(RESOLVE, w, NULL);
 }
 
-static struct ucma_id *op_listen(const struct ucma_want *w, struct backend_later *l)
+static struct ucma_id *op_listen(const struct ucma_want *w, struct carrier_later *l)
 {
 	return id_make(LISTEN, w, l);
 }
@@ -809,11 +809,11 @@ static bool take_event(struct nic_ucma *u, struct ucma_event *ev)
 	return true;
 }
 
-static bool op_event(struct backend *be, struct ucma_event *ev)
+static bool op_event(struct fast *f, struct ucma_event *ev)
 {
 	struct nic_dev *d;
 
-	NIC_FOREACH(d, be->f)
+	NIC_FOREACH(d, f)
 		if (take_event(d->ucma, ev))
 			return true;
 	return false;

@@ -370,7 +370,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	struct ibv_ah_attr attr;
 
 	if (!is_by_nic(qp, ah))
-		return nq->soft_send->post(f, qp);
+		return ud_send.post(f, qp);
 	if (!requester_begin(f, qp))
 		return POST_DONE;
 	memcpy(&nq->to, ah->attr.dgid, sizeof(nq->to));
@@ -391,7 +391,7 @@ static enum post_result progress(struct fast *f, struct qp *qp)
 	struct nic_qp *nq = qp->nic;
 
 	if (!nq->ud->is_mine)
-		return nq->soft_send->progress(f, qp);
+		return ud_send.progress(f, qp);
 	return requester_may_run(&qp->soft->req) ? go(f, nq) : POST_WAIT;
 }
 

@@ -118,6 +118,11 @@ static enum post_result wait_for_way(struct fast *f, struct qp *qp)
 	return POST_DONE;
 }
 
+const struct send_ops *nic_other_send(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_UD ? &ud_send : &local_send;
+}
+
 static const struct send_ops undecided_send = { .name = "?",
 						.post = wait_for_way,
 						.progress = wait_for_way };
@@ -180,9 +185,9 @@ static void give_to_soft(struct fast *f, struct nic_qp *nq)
 	uint8_t state = nq->qp->state;
 
 	nic_srq_use(f, nq, false);
-	go_on_by(f, nq, nq->soft_send);
+	go_on_by(f, nq, nic_other_send(nq->qp));
 	nq->qp->state = state == IBV_QPS_SQD ? IBV_QPS_RTS : state;
-	soft_ops.qp_modify(f, nq->qp, IBV_QPS_INIT);
+	soft_qp_follow(f, nq->qp, IBV_QPS_INIT);
 	nq->qp->state = state;
 }
 
@@ -206,7 +211,7 @@ static void give_to_nic(struct fast *f, struct nic_qp *nq, enum ibv_qp_state sta
 		log_client(&nq->qp->o.ses->cont->log, LOG_LEVEL_WARN,
 			   "container %s: QP %u: the NIC refuses the connection: %s",
 			   nq->qp->o.ses->cont->name, nq->qp->qp_num, strerror(-err));
-		nq->qp->send = nq->soft_send;
+		nq->qp->send = nic_other_send(nq->qp);
 		fast_qp_error(f, nq->qp, IBV_EVENT_QP_FATAL);
 	} else if (nq->qp->state == IBV_QPS_ERR) { /* meanwhile */
 		nic_end_later(f, nq);
@@ -281,7 +286,7 @@ bool nic_undecided_modify(struct fast *f, struct nic_qp *nq, enum ibv_qp_state o
 	switch (qp->state) {
 	case IBV_QPS_RESET:
 		nic_qp_forget(f, qp);
-		qp->send = nq->soft_send;
+		qp->send = nic_other_send(qp);
 		return false;
 	case IBV_QPS_RTR:
 		if (old == IBV_QPS_INIT)

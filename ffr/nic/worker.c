@@ -88,8 +88,7 @@ static void *worker_main(void *arg)
 		w->running = NULL;
 		STAILQ_INSERT_TAIL(&w->done, job, next);
 		pthread_cond_signal(&w->is_done);
-		if (w->host->work_wake)
-			w->host->work_wake(w->host);
+		fast_want_work(w->host);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -149,8 +148,7 @@ void nic_job_give(struct nic_worker *w, struct nic_job *job)
 	if (!w->has_thread) {
 		job->run(job);
 		STAILQ_INSERT_TAIL(&w->done, job, next);
-		if (w->host->work_wake)
-			w->host->work_wake(w->host);
+		fast_want_work(w->host);
 		return;
 	}
 	pthread_mutex_lock(&w->lock);

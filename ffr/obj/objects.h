@@ -653,10 +653,11 @@ struct qp {
 	struct srq *srq;
 	struct send_wr *wr;	     /* the WR under way; one buffer for each QP */
 	const struct send_ops *send; /* what carries it out: fast/backend.h */
-	struct soft_qp *soft;	     /* the backend's own */
-	struct nic_qp *nic;	     /* ... and a NIC's, or NULL */
-	uint32_t qp_num;	     /* 24 bits, */
-	uint8_t num_of;		     /* ... of which of the host's NICs: its container's */
+	struct container *dest; /* of this host, that its path or its datagram leads to, or NULL */
+	struct soft_qp *soft;	/* the device's own */
+	struct nic_qp *nic;	/* ... and a NIC's, or NULL */
+	uint32_t qp_num;	/* 24 bits, */
+	uint8_t num_of;		/* ... of which of the host's NICs: its container's */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_send_wr, max_recv_wr;
 	struct ff_qp_attr attr;		/* as modified; query answers from here */

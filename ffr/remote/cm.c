@@ -165,7 +165,7 @@ struct cm_frame *remote_cm_take(struct fast *f, struct remote **from)
 		struct remote *r = dir_by_id(f, m->h.src_cont);
 
 		if ((!r || !r->epoch) && m->until > fast_clock())
-			continue; /* not known yet: soft_remote_changed() */
+			continue; /* not known yet: remote_changed() */
 		STAILQ_REMOVE(&dev->cm_in, m, cm_frame, entry);
 		if (r && r->epoch == m->h.src_epoch && r->peer == m->peer) {
 			*from = r;

@@ -393,8 +393,7 @@ void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
 	if (!r || r->peer != p || r->epoch != h->src_epoch || qp->soft->met == r->id)
 		return;
 	qp->soft->met = r->id;
-	if (f->be->ops->peer_told)
-		f->be->ops->peer_told(f, p);
+	fast_want_work(f->host);
 }
 
 enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
@@ -606,8 +605,8 @@ void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
 	p->num_nics = num;
 	p->nics_told |= 1u << i;
 	p->nic_told = p->nics_told == (1u << num) - 1;
-	if (p->nic_told && f->be->ops->peer_told)
-		f->be->ops->peer_told(f, p);
+	if (p->nic_told)
+		fast_want_work(f->host);
 }
 
 #define NIC_ASK_NS (100 * NS_PER_MS) /* an answer may be lost with its container's registration */
@@ -660,8 +659,7 @@ void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr 
 	r->nic.generation = p->generation;
 	r->nic.epoch = r->epoch;
 	r->nic.index = h->msn;
-	if (f->be->ops->peer_told)
-		f->be->ops->peer_told(f, p);
+	fast_want_work(f->host);
 }
 
 /* ---- what happens to hosts --------------------------------------------------------------------------- */
@@ -713,7 +711,7 @@ void remote_down(struct fast *f, struct wire_peer *p)
 static void change_peer(struct fast *f, struct remote_qp *rq, struct wire_peer *p)
 {
 	set_peer(rq, p);
-	if (!rq->is_queued && !rq->out.awaited) /* else remote_poll() looks whether it is in line */
+	if (!rq->is_queued && !rq->out.awaited) /* else poll() looks whether it is in line */
 		out_leave(f, rq);
 }
 
@@ -765,8 +763,8 @@ static bool is_denied(struct fast *f, struct qp *qp)
 	const struct container *c = qp->o.ses->cont;
 	const struct soft_qp *sq = qp->soft;
 
-	if (sq->dest)
-		return !dir_allowed(f->host, c, sq->dest->tenant, sq->dest->name);
+	if (qp->dest)
+		return !dir_allowed(f->host, c, qp->dest->tenant, qp->dest->name);
 	return sq->there && sq->there->epoch &&
 	       !dir_allowed(f->host, c, sq->there->tenant, sq->there->name);
 }
@@ -817,10 +815,10 @@ void remote_drained(struct fast *f, struct wire_peer *p)
 
 /* ---- turns ------------------------------------------------------------------------------------------ */
 
-uint32_t remote_poll(struct fast *f)
+static uint32_t poll(struct fast *f)
 {
 	struct remote_qp *rq, *next;
-	uint32_t work = 0;
+	uint32_t work = wire_poll(f);
 
 	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
 		if (rq->out.awaited && !xfer_is_busy(&rq->out.x)) {
@@ -842,3 +840,19 @@ uint32_t remote_poll(struct fast *f)
 	}
 	return work + remote_ud_poll(f);
 }
+
+static void news(struct fast *f, struct remote *r)
+{
+	if (r)
+		remote_changed(f, r);
+	else
+		remote_policy_changed(f);
+}
+
+const struct carrier wire_carrier = {
+	.name = "wire",
+	.news = news,
+	.poll = poll,
+	.flush = wire_flush,
+	.ready = wire_ready,
+};

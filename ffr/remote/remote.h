@@ -245,9 +245,9 @@ bool remote_open(struct fast *f, struct qp *qp);
  * it answers the peer. Control thread, at any time of the QP's life.
  */
 uint64_t remote_bytes(const struct qp *qp);
-/* A frame for a QP that the backend has not given to the software device: its peer goes by the wire (qp->soft->met). */
+/* A frame for a QP that another carrier has: its peer goes by the wire (qp->soft->met). */
 void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-/* By which of its host's NICs a container goes; -EAGAIN: that is not known yet, and ops->peer_told() follows. */
+/* By which of its host's NICs a container goes; -EAGAIN: that is not known yet, and the carriers' work() follows. */
 int remote_nic(struct fast *f, struct remote *there);
 /* Is the peer that the QP was connected to still who it was? */
 bool remote_is_peer(const struct remote_qp *rq);
@@ -255,7 +255,7 @@ bool remote_is_peer(const struct remote_qp *rq);
 void remote_abort(struct fast *f, struct qp *qp, bool flush);
 void remote_free(struct fast *f, struct qp *qp);
 void remote_stall(struct fast *f, struct remote_qp *rq);
-uint32_t remote_poll(struct fast *f);
+extern const struct carrier wire_carrier;
 /* The backend's ops of these names (fast/backend.h); f: the first thread. */
 void remote_changed(struct fast *f, struct remote *r);
 void remote_policy_changed(struct fast *f);

@@ -194,7 +194,7 @@ static const char *by(const struct qp *qp)
 {
 	const struct remote_qp *rq = qp->soft->rem;
 
-	return wire_carrier(rq ? rq->peer : NULL);
+	return wire_carried_by(rq ? rq->peer : NULL);
 }
 
 const struct send_ops remote_send = {

@@ -165,7 +165,7 @@ static struct remote_qp *responder_of(struct fast *f, const struct wire_peer *p,
 	if (!qp || qp->type == IBV_QPT_UD || qp->type == IBV_QPT_XRC_SEND || !route_receives(qp) ||
 	    qp->attr.dest_qp_num != h->src_qpn || qp->o.ses->cont->epoch != h->dst_epoch)
 		return NULL;
-	if (!qp->soft->rem && !qp->soft->dest)
+	if (!qp->soft->rem && !qp->dest)
 		route_resolve(f, qp);
 	rq = qp->soft->rem;
 	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||

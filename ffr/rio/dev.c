@@ -201,11 +201,12 @@ static bool say_one(struct rio_dev *d)
 	return true;
 }
 
-void rio_work(struct backend *be)
+void rio_work(struct fast *f, bool all)
 {
-	struct rio_dev *d = rio_dev_of(be->f);
+	struct rio_dev *d = rio_dev_of(f);
 	uint64_t id;
 
+	(void)all;				       /* nobody waits for it */
 	if (!d || !atomic_exchange(&d->wanted, false)) /* NULL: of another thread */
 		return;
 	while ((id = next(d)))

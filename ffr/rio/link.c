@@ -42,8 +42,7 @@ static void wake_work(struct rio_link *l)
 	struct fast_host *h = fast_of(l)->host;
 
 	atomic_store(&l->dev->wanted, true);
-	if (h->work_wake)
-		h->work_wake(h);
+	fast_want_work(h);
 }
 
 /* Where no memory is left for a timer the wire is used until the next connection. */

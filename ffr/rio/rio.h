@@ -8,12 +8,12 @@
  * stream.c and link.c; keeper/, which opens the device. Threads: dev.c opens on the control thread; all else is [lock], on the
  * runner of the first thread, but for what begins and ends with a connection.
  *
- *	backend.c  the ops: the software device's, and these
+ *	carrier.c  the entry in the list of carriers
  *	dev.c      the device, its endpoints, what the log is told
  *	link.c     where a peer is, whether it is reached, how it begins and ends
  *	stream.c   bytes to blocks and back
  *
- * The room ffr/rio/ may use soft/ and all that soft/ may, keeper/, and kmod/'s header.
+ * The room ffr/rio/ may use wire/, soft/ and all that soft/ may, keeper/, and kmod/'s header.
  */
 #ifndef FFR_RIO_RIO_H
 #define FFR_RIO_RIO_H
@@ -29,7 +29,7 @@
 #include "ffr/soft/soft.h"
 #include "kmod/ffrio.h"
 
-/* What the backend calls its configuration. */
+/* What rio_carrier's open() is given. */
 struct rio_conf {
 	uint32_t port; /* the kernel's number of the master port */
 };
@@ -148,9 +148,9 @@ static inline struct rio_dev *rio_dev_of(const struct fast *f)
 	return ((struct soft_dev *)f->be->priv)->wire.by_dev;
 }
 
-/* ---- backend.c -------------------------------------------------------------------------------------- */
+/* ---- carrier.c -------------------------------------------------------------------------------------- */
 
-const struct backend_ops *rio_ops(void);
+extern const struct carrier rio_carrier;
 
 /* ---- dev.c; control thread -------------------------------------------------------------------------- */
 
@@ -161,7 +161,7 @@ void rio_end_close(struct rio_end *e);
 /* The log tells if the port cannot be used. */
 void rio_dev_look(struct rio_dev *d);
 /* The op of this name: opens what links ask for, and tells the log what has become of them. */
-void rio_work(struct backend *be);
+void rio_work(struct fast *f, bool all);
 
 /* ---- link.c; [lock] --------------------------------------------------------------------------------- */
 

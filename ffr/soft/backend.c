@@ -47,9 +47,8 @@ static void soft_close(struct backend *be)
 	be->priv = NULL;
 }
 
-static void soft_query(struct backend *be, struct ff_query_device_resp *d)
+void soft_describe(struct ff_query_device_resp *d)
 {
-	(void)be;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "soft");
 	d->vendor_id = SOFT_VENDOR_ID;
 	d->max_mr_size = 1ull << 46;
@@ -84,33 +83,6 @@ static void soft_query(struct backend *be, struct ff_query_device_resp *d)
 				 FF_ODP_FLUSH | FF_ODP_ATOMIC_WRITE;
 }
 
-/* Memory is translated at each access (shadow.h); nothing is to be prepared. */
-static int soft_mr_reg(struct fast *f, struct mr *mr)
-{
-	(void)f;
-	(void)mr;
-	return 0;
-}
-
-static void soft_mr_dereg(struct fast *f, struct mr *mr)
-{
-	(void)f;
-	(void)mr;
-}
-
-static int soft_cq_create(struct fast *f, struct cq *cq)
-{
-	(void)f;
-	(void)cq;
-	return 0;
-}
-
-static void soft_cq_destroy(struct fast *f, struct cq *cq)
-{
-	(void)f;
-	(void)cq;
-}
-
 static int soft_qp_create(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = calloc(1, sizeof(*sq));
@@ -138,7 +110,7 @@ static void wake_rnr(struct fast *f, struct soft_list *waiters)
 		requester_resume(f, w);
 }
 
-static void soft_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
+void soft_qp_follow(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 {
 	switch (qp->state) {
 	case IBV_QPS_RESET:
@@ -165,8 +137,15 @@ static void soft_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 	}
 }
 
+static void soft_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
+{
+	if (!CARRIERS_FIRST(claim, f, qp, old))
+		soft_qp_follow(f, qp, old);
+}
+
 static void soft_qp_destroy(struct fast *f, struct qp *qp)
 {
+	CARRIERS_DO(forget, f, qp);
 	requester_abort(f, qp);
 	responder_abort(qp, f, false);
 	qp->state = IBV_QPS_RESET; /* for those who look again */
@@ -198,8 +177,8 @@ static void soft_srq_destroy(struct fast *f, struct srq *srq)
 
 static void forget_path(struct qp *qp, const struct container *c)
 {
-	if (qp->soft->dest == c)
-		qp->soft->dest = NULL;
+	if (qp->dest == c)
+		qp->dest = NULL;
 }
 
 /* Sessions of the container are gone; what is left are paths of others that lead to it. */
@@ -226,11 +205,6 @@ static void soft_container_gone(struct fast *f, struct container *c)
 					obj_of(a->slot[i], ah)->cont = NULL;
 		}
 	}
-}
-
-static struct container *soft_qp_peer(const struct qp *qp)
-{
-	return qp->soft ? qp->soft->dest : NULL;
 }
 
 static void soft_qp_move(struct fast *from, struct fast *to, struct qp *qp)
@@ -261,7 +235,7 @@ static void soft_container_come(struct fast *f)
 	struct soft_qp *sq, *next;
 
 	LIST_FOREACH_SAFE(sq, &dev->unreachable, req.waiting, next)
-		if (!sq->there && !sq->dest)
+		if (!sq->there && !sq->qp->dest)
 			requester_resume(f, sq);
 }
 
@@ -269,7 +243,7 @@ static void soft_container_come(struct fast *f)
  * Some of those that wait for a receive of the SRQ, of whom there may be tens of thousands. Others have
  * their turn in the next one if these leave a receive, else when the client announces another.
  */
-static bool srq_posted(struct fast *f, struct srq *srq)
+bool soft_srq_posted(struct fast *f, struct srq *srq)
 {
 	struct remote_qp *rq;
 	struct soft_qp *w;
@@ -289,47 +263,28 @@ static bool srq_posted(struct fast *f, struct srq *srq)
 
 static bool soft_recv_posted(struct fast *f, struct qp *qp, struct srq *srq)
 {
-	if (srq)
-		return srq_posted(f, srq);
+	bool more = srq && soft_srq_posted(f, srq);
+
+	if (CARRIERS_FIRST(recv, f, qp, srq) || srq)
+		return more;
 	wake_rnr(f, &qp->soft->resp.rnr_waiters);
 	if (qp->soft->rem)
 		response_recv_posted(f, qp->soft->rem);
 	return false;
 }
 
-static uint32_t soft_poll(struct fast *f)
-{
-	uint32_t work = wire_poll(f);
-
-	return work + remote_poll(f);
-}
-
 const struct backend_ops soft_ops = {
-	.name = "soft",
 	.open = soft_open,
 	.close = soft_close,
-	.query = soft_query,
-	.mr_reg = soft_mr_reg,
-	.mr_dereg = soft_mr_dereg,
-	.cq_create = soft_cq_create,
-	.cq_destroy = soft_cq_destroy,
 	.qp_create = soft_qp_create,
 	.qp_modify = soft_qp_modify,
 	.qp_destroy = soft_qp_destroy,
-	.mcast_attach = mcast_attach,
-	.mcast_detach = mcast_detach,
 	.srq_destroy = soft_srq_destroy,
-	.qp_peer = soft_qp_peer,
 	.qp_move = soft_qp_move,
 	.container_come = soft_container_come,
 	.container_gone = soft_container_gone,
-	.remote_changed = remote_changed,
-	.policy_changed = remote_policy_changed,
 	.mcast_changed = remote_mcast_changed,
 	.wire_attach = wire_attach,
 	.wire_detach = wire_detach,
 	.recv_posted = soft_recv_posted,
-	.poll = soft_poll,
-	.flush = wire_flush,
-	.ready = wire_ready,
 };

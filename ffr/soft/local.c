@@ -37,21 +37,20 @@
  */
 static inline struct qp *connected(struct fast *f, struct qp *qp)
 {
-	struct soft_qp *sq = qp->soft;
 	struct qp *peer;
 
-	if (!sq->dest) {
+	if (!qp->dest) {
 		route_resolve(f, qp);
-		if (!sq->dest)
+		if (!qp->dest)
 			return NULL;
 	}
-	peer = qp_by_num(&f->host->qps, sq->dest->nic, qp->attr.dest_qp_num);
-	if (!peer || peer->o.ses->cont != sq->dest || peer->type != qp->peer_type ||
+	peer = qp_by_num(&f->host->qps, qp->dest->nic, qp->attr.dest_qp_num);
+	if (!peer || peer->o.ses->cont != qp->dest || peer->type != qp->peer_type ||
 	    !route_receives(peer) || peer->attr.dest_qp_num != qp->qp_num)
 		return NULL;
-	if (!peer->soft->dest)
+	if (!peer->dest)
 		route_resolve(f, peer);
-	return peer->soft->dest == qp->o.ses->cont ? peer : NULL;
+	return peer->dest == qp->o.ses->cont ? peer : NULL;
 }
 
 /* The peer of the WR under way: the one that it began with. NULL: nobody answers, or not that one. */

@@ -51,7 +51,7 @@ void route_resolve(struct fast *f, struct qp *qp)
 	if (!route_is_ours(qp)) /* whoever asks for it: what carries it stays */
 		return;
 	a = route_path(f, qp->o.ses->cont, &qp->attr.ah, &here, &there);
-	qp->soft->dest = a == DIR_HERE ? here : NULL;
+	qp->dest = a == DIR_HERE ? here : NULL;
 	route_set(f, qp, a == DIR_HERE || a == DIR_DENIED ? NULL : there);
 	if (a == DIR_REMOTE && !qp->soft->rem)
 		remote_open(f, qp);
@@ -59,6 +59,6 @@ void route_resolve(struct fast *f, struct qp *qp)
 
 void route_forget(struct fast *f, struct qp *qp)
 {
-	qp->soft->dest = NULL;
+	qp->dest = NULL;
 	route_set(f, qp, NULL);
 }

@@ -143,7 +143,7 @@ struct responder {
 
 /* Where the datagram under way goes to. */
 enum ud_way {
-	UD_HERE,  /* a container of this host: soft_qp.dest */
+	UD_HERE,  /* a container of this host: qp.dest */
 	UD_AWAY,  /* another host, or somebody who is not known yet: soft_qp.there */
 	UD_GROUP, /* a multicast group: mcast.c */
 };
@@ -181,9 +181,9 @@ struct soft_mcast {
 /* qp->soft */
 struct soft_qp {
 	struct qp *qp;
-	struct container *dest; /* of the path, or of the datagram; NULL: not on this host */
-	struct remote *there;	/* ... on another host, or who is to be waited for; a reference */
-	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not, or not yet */
+	struct remote *
+		there; /* of the path, or of the datagram: on another host, or who is to be waited for; a reference */
+	struct remote_qp *rem; /* connected to a QP on another host; NULL: not, or not yet */
 	uint32_t met; /* not ours (route_is_ours()): the container whose QP has sent it a frame nevertheless; 0: nobody */
 	struct copy_how copy;
 	struct requester req;
@@ -246,6 +246,14 @@ static inline struct side side_of_recv(const struct qp *peer)
 	};
 }
 
+/* ---- backend.c ---- */
+/* The device that programs see, before carriers and limits take of it. */
+void soft_describe(struct ff_query_device_resp *d);
+/* The QP's state and attributes are new, `old` is the state before, and no other carrier has it. */
+void soft_qp_follow(struct fast *f, struct qp *qp, enum ibv_qp_state old);
+/* Receives of the SRQ are there. True: call it once more, in the next turn. */
+bool soft_srq_posted(struct fast *f, struct srq *srq);
+
 /* ---- route.c ---- */
 /* Is it one that this thread has to do with? */
 static inline bool qp_is_on(const struct qp *qp, const struct fast *f)
@@ -280,7 +288,7 @@ static inline bool route_receives(const struct qp *qp)
 enum dir_answer route_path(struct fast *f, struct container *from, const struct ff_ah_attr *ah,
 			   struct container **here, struct remote **there);
 void route_resolve(struct fast *f, struct qp *qp); /* qp->attr.ah has changed */
-/* Does the software device carry out the connected QP? Not one that another part of the backend has, or may get. */
+/* Is the connected QP carried out here or by the wire? Not one that another carrier has, or may get. */
 bool route_is_ours(const struct qp *qp);
 void route_forget(struct fast *f, struct qp *qp);
 void route_set(struct fast *f, struct qp *qp, struct remote *there); /* with a reference; or NULL */

@@ -112,7 +112,7 @@ static void grh_to(struct soft_ud *ud, const union ibv_gid *gid)
 static struct qp *receiver(struct fast *f, const struct qp *qp)
 {
 	const struct requester *r = &qp->soft->req;
-	const struct container *to = qp->soft->dest;
+	const struct container *to = qp->dest;
 	struct qp *peer = to ? qp_by_num(&f->host->qps, to->nic, qp->wr->remote_qpn) : NULL;
 
 	if (!peer || peer->o.ses->cont != to || peer->type != IBV_QPT_UD || !route_receives(peer))
@@ -165,7 +165,7 @@ static enum post_result here(struct fast *f, struct qp *qp)
 static void is_here(struct fast *f, struct qp *qp, struct container *c)
 {
 	qp->soft->ud.way = UD_HERE;
-	qp->soft->dest = c;
+	qp->dest = c;
 	grh_to(&qp->soft->ud, &c->gid[0]);
 	route_set(f, qp, NULL);
 }
@@ -271,7 +271,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 		is_here(f, qp, cont);
 		return here(f, qp);
 	}
-	qp->soft->dest = NULL;
+	qp->dest = NULL;
 	if (!there)
 		return requester_drop(f, qp);
 	ud->way = UD_AWAY;

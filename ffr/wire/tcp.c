@@ -351,7 +351,7 @@ void wire_by_failed(struct wire_peer *p, const char *why)
 	kill_conn(p->tcp, why);
 }
 
-const char *wire_carrier(const struct wire_peer *p)
+const char *wire_carried_by(const struct wire_peer *p)
 {
 	const char *name = p ? atomic_load_explicit(&p->carrier, memory_order_relaxed) : NULL;
 
@@ -891,17 +891,22 @@ static uint32_t rx(struct fast *f, struct wire_tcp *c)
 
 /* ---- turns ---------------------------------------------------------------------------------------- */
 
-void wire_ready(struct fast *f, void *what, uint32_t events)
+bool wire_ready(struct fast *f, void *what, uint32_t events)
 {
-	struct wire_tcp *c = what;
+	struct wire_tcp *c;
 
-	(void)f;
+	LIST_FOREACH(c, &wire_dev(f)->conns, entry)
+		if (c == what)
+			break;
+	if (!c)
+		return false;
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		c->readable = true;
 	if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		c->ending = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		c->writable = true;
+	return true;
 }
 
 uint32_t wire_poll(struct fast *f)

@@ -212,13 +212,13 @@ void wire_by_ready(struct fast *f, struct wire_peer *p);
 /* It does not go on: the connection ends. `why` stays. */
 void wire_by_failed(struct wire_peer *p, const char *why);
 /* Control thread, no lock: what carries frames to that peer now; "wire": the stream, or nothing. p may be NULL. */
-const char *wire_carrier(const struct wire_peer *p);
+const char *wire_carried_by(const struct wire_peer *p);
 
 /* The start and the end of a turn. Number of events handled. */
 uint32_t wire_poll(struct fast *f);
 uint32_t wire_flush(struct fast *f);
-/* epoll tells of the connection that it was given (f->epoll_fd). */
-void wire_ready(struct fast *f, void *what, uint32_t events); /* a struct wire_tcp */
+/* epoll tells of a connection (f->epoll_fd). */
+bool wire_ready(struct fast *f, void *what, uint32_t events); /* false: what is none of its */
 
 /* ---- what tcp.c asks of remote_*.c ------------------------------------------------------------ */
 

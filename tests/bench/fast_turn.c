@@ -20,6 +20,7 @@
 #include "bench.h"
 #include "ffr/fast/backend.h"
 #include "ffr/fast/fast.h"
+#include "ffr/remote/remote.h"
 
 #define DEPTH	 128u /* WRs of a batch, and of each queue */
 #define MAX_SIZE (1u << 20)
@@ -80,7 +81,7 @@ static void make_session(struct fast *f, struct side *d, int i)
 		bench_die("fast_session_add");
 }
 
-static void make_mr(struct fast *f, struct side *d)
+static void make_mr(struct side *d)
 {
 	uint32_t bytes = 2 * (size > 4096 ? size : 4096);
 	struct mr *mr = &d->mr;
@@ -96,7 +97,7 @@ static void make_mr(struct fast *f, struct side *d)
 	d->run = (struct mr_run){ .va = mr->addr, .len = bytes, .host = d->buf };
 	mr->run = &d->run;
 	mr->num_runs = 1;
-	if (key_insert(&d->cont.keys, mr) || f->be->ops->mr_reg(f, mr))
+	if (key_insert(&d->cont.keys, mr))
 		bench_die("key_insert");
 }
 
@@ -113,7 +114,6 @@ static void make_qp(struct fast *f, struct side *d)
 	cq->cqe = cq->depth;
 	cq->ring = bench_alloc(cq->depth * sizeof(*cq->ring));
 	memset(cq->ring, 0, cq->depth * sizeof(*cq->ring));
-	f->be->ops->cq_create(f, cq);
 
 	insert(&d->ses, &qp->o, OBJ_QP);
 	qp->hdr = bench_alloc(sizeof(*qp->hdr));
@@ -319,7 +319,8 @@ static uint32_t op_of(const char *name)
 int main(int argc, char **argv)
 {
 	struct fast_conf conf = FAST_CONF_DEFAULT;
-	struct backend be = { .ops = &soft_ops };
+	static const struct carrier_use carriers[] = { { .ops = &wire_carrier }, { 0 } };
+	struct backend be = { .ops = &soft_ops, .carriers = carriers };
 	uint64_t ops = 1000000, ns;
 	bool two = false;
 	struct fast_host *host;
@@ -372,7 +373,7 @@ int main(int argc, char **argv)
 	f = host->threads[0];
 	for (int i = 0; i < 2; i++) {
 		make_session(f, &side[i], i);
-		make_mr(f, &side[i]);
+		make_mr(&side[i]);
 		make_qp(f, &side[i]);
 	}
 	connect_to(f, &side[0], &side[1]);

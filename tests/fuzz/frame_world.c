@@ -383,7 +383,7 @@ static void add_lines(void)
 		}
 		connect_line(i);
 	}
-	must(!soft_ops.mcast_attach(w->r.f, w->line[UD].qp, &world_group, 0));
+	must(!mcast_attach(w->r.f, w->line[UD].qp, &world_group, 0));
 	add_ah(&w->ah, &w->liar.remote.gid[0], false);
 	add_ah(&w->group_ah, &world_group, true);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * fuzz_msg.c - libFuzzer target: two clients send whatever they like to the control thread.
- * build: tests/rig/unit/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @wire @soft @remote @nic @rio @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @wire @soft @remote @nic @rio @ctl @cm ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c
  *
  * The input is a list of records. A raw one is a packet as it is, perhaps with descriptors. A
  * formed one gets a right header and length, and words 0xaaXXXXXX of its body become handles that

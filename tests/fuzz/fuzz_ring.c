@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/rig/unit/rig.h"
+#include "ffr/soft/soft.h"
 
 #define ALL_ACCESS                                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
@@ -99,7 +100,7 @@ static void build(struct world *w)
 	add_ah(w, &w->group_ah, &group);
 	add_windows(w);
 	for (int i = 0; i < NUM_QPS; i++)
-		if (type[i] == IBV_QPT_UD && soft_ops.mcast_attach(w->r.f, &w->q[i]->qp, &group, 0))
+		if (type[i] == IBV_QPT_UD && mcast_attach(w->r.f, &w->q[i]->qp, &group, 0))
 			abort();
 	for (int i = 0; i < 2; i++) {
 		w->good[i] = rig_session(&w->r, 1 + i);

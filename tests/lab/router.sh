@@ -23,16 +23,12 @@ router_config() {
 	CONF
 	if [[ $(lab_get backend) == verbs ]]; then
 		cat >>"$dir/ffr.conf" <<-CONF
-		backend = "verbs"
+		nic = { "${FF_NIC// /\", \"}" }
 		nic_direct = true
 		CONF
-		[[ -z ${FF_NIC:-} ]] || echo "nic = { \"${FF_NIC// /\", \"}\" }" >>"$dir/ffr.conf"
 	fi
 	if [[ $(lab_get backend) == rio ]]; then
-		cat >>"$dir/ffr.conf" <<-CONF
-		backend = "rio"
-		rio_port = ${host#h}
-		CONF
+		echo "rio_port = ${host#h}" >>"$dir/ffr.conf"
 	fi
 	has_fabric || return 0
 	cat >>"$dir/ffr.conf" <<-CONF

@@ -62,16 +62,16 @@ stop
 
 if [[ ! -e /sys/class/infiniband ]]; then
 	step "no NIC"
-	printf '%s\n' 'backend = "verbs"' 'hostname = "hx"' >"$D/ffr.conf"
+	printf '%s\n' 'nic = "rxe0"' 'hostname = "hx"' >"$D/ffr.conf"
 	! timeout 30 "$BUILD/bin/ffr" --config "$D/ffr.conf" --socket-dir "$D/run" 2>"$D/log" || fail "it runs"
 	logged 'load the NIC.s driver' || fail "$(cat "$D/log")"
-	logged 'backend: No such device' || fail "$(cat "$D/log")"
+	logged 'carriers: No such device' || fail "$(cat "$D/log")"
 	! logged 'not implemented' || fail "$(cat "$D/log")"
 fi
 
 if [[ ! -e /dev/ffrio ]]; then
 	step "no RapidIO"
-	start 'backend = "rio"'
+	start 'rio_port = 0'
 	logged 'RapidIO: .*no /dev/ffrio: load ffrio.ko: other hosts are reached by TCP' || fail "$(cat "$D/log")"
 	stop
 fi

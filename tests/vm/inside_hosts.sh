@@ -31,7 +31,6 @@ router_up() {
 	cluster = "vm"
 	wire_listen = "tcp:10.151.9.${last[$me]}:7471"
 	wire_tls = false
-	backend = "verbs"
 	CONF
 	printf '%s\n' "$@" >>/run/ff/ffr.conf
 	until (: </dev/tcp/10.151.9.1/7470) 2>/dev/null; do

@@ -83,7 +83,6 @@ router_up() {
 	cluster = "vm"
 	wire_listen = "tcp:${address[$me]}:7471"
 	wire_tls = false
-	backend = "rio"
 	rio_port = 0
 	CONF
 	await reachable

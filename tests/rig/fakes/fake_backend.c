@@ -37,38 +37,6 @@ static void close_(struct backend *be)
 	(void)be;
 }
 
-static void query(struct backend *be, struct ff_query_device_resp *dev)
-{
-	(void)be;
-	dev->max_qp = FF_MAX_QP;
-}
-
-static int mr_reg(struct fast *f, struct mr *mr)
-{
-	(void)f;
-	(void)mr;
-	return 0;
-}
-
-static void mr_dereg(struct fast *f, struct mr *mr)
-{
-	(void)f;
-	(void)mr;
-}
-
-static int cq_create(struct fast *f, struct cq *cq)
-{
-	(void)f;
-	(void)cq;
-	return 0;
-}
-
-static void cq_destroy(struct fast *f, struct cq *cq)
-{
-	(void)f;
-	(void)cq;
-}
-
 static enum post_result post(struct fast *f, struct qp *qp)
 {
 	(void)f;
@@ -113,21 +81,22 @@ static void srq_destroy(struct fast *f, struct srq *srq)
 	(void)srq;
 }
 
+static void qp_move(struct fast *from, struct fast *to, struct qp *qp)
+{
+	(void)from;
+	(void)to;
+	(void)qp;
+}
+
+static void container_come(struct fast *f)
+{
+	(void)f;
+}
+
 static void container_gone(struct fast *f, struct container *c)
 {
 	(void)f;
 	(void)c;
-}
-
-static void remote_changed(struct fast *f, struct remote *r)
-{
-	(void)f;
-	(void)r;
-}
-
-static void policy_changed(struct fast *f)
-{
-	(void)f;
 }
 
 static void mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
@@ -163,21 +132,15 @@ static bool recv_posted(struct fast *f, struct qp *qp, struct srq *srq)
 }
 
 const struct backend_ops fake_ops = {
-	.name = "fake",
 	.open = open_,
 	.close = close_,
-	.query = query,
-	.mr_reg = mr_reg,
-	.mr_dereg = mr_dereg,
-	.cq_create = cq_create,
-	.cq_destroy = cq_destroy,
 	.qp_create = qp_create,
 	.qp_modify = qp_modify,
 	.qp_destroy = qp_destroy,
 	.srq_destroy = srq_destroy,
+	.qp_move = qp_move,
+	.container_come = container_come,
 	.container_gone = container_gone,
-	.remote_changed = remote_changed,
-	.policy_changed = policy_changed,
 	.mcast_changed = mcast_changed,
 	.wire_attach = wire_attach,
 	.wire_detach = wire_detach,

@@ -16,6 +16,8 @@
 #include "ffr/cm/cm.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/fds.h"
+#include "ffr/remote/remote.h"
+#include "ffr/soft/soft.h"
 #include "tests/rig/common/dir.h"
 #include "tests/rig/common/hello.h"
 
@@ -46,8 +48,8 @@ static void attach(struct ctl_rig *g, int i)
 	g->c[i] = container_find(&g->ctl, info.name);
 }
 
-const struct backend_ops *ctl_rig_ops = &soft_ops;
-const void *ctl_rig_conf;
+static const struct carrier_use wire[] = { { .ops = &wire_carrier }, { 0 } };
+const struct carrier_use *ctl_rig_carriers = wire;
 
 void rig_open(struct ctl_rig *g)
 {
@@ -65,13 +67,14 @@ void rig_open(struct ctl_rig *g)
 	guard_init(); /* descriptors that open later are a client's */
 	MUST(!uv_loop_init(&g->loop));
 	MUST(!ctl_open(ctl, &g->loop));
-	g->backend.ops = ctl_rig_ops;
-	g->backend.conf = ctl_rig_conf;
+	g->backend.ops = &soft_ops;
+	g->backend.carriers = ctl_rig_carriers;
 	ctl->host = fast_create(&fast, &g->backend);
 	MUST(ctl->host);
-	MUST(!g->backend.ops->start || !g->backend.ops->start(&g->backend));
+	MUST(!CARRIERS_FIRST(start, ctl->host->threads[0]));
 	ctl->host->session_bad = ctl_session_bad;
-	g->backend.ops->query(&g->backend, &ctl->dev);
+	soft_describe(&ctl->dev);
+	CARRIERS_DO(describe, ctl->host->threads[0], &ctl->dev);
 	ctl->dev.num_comp_vectors = 1;
 	ctl->cm = cm_create(ctl);
 	MUST(ctl->cm);

@@ -21,9 +21,8 @@ struct ctl_rig {
 	char dir[32];
 };
 
-/* The backend of rigs to come, and its configuration; at first the software device. */
-extern const struct backend_ops *ctl_rig_ops;
-extern const void *ctl_rig_conf;
+/* The carriers of rigs to come; at first the wire. */
+extern const struct carrier_use *ctl_rig_carriers;
 
 void rig_open(struct ctl_rig *g);
 void rig_close(struct ctl_rig *g); /* with all connections: nothing is charged any more */

@@ -33,18 +33,17 @@ static unsigned num_hosts;
 
 /* ---- what the directory calls ---------------------------------------------------------------- */
 
-static void remote_changed(struct fast *f, struct remote *r)
+static void news(struct fast *f, struct remote *r)
 {
 	(void)f;
-	if (num_remotes < MAX_TOLD)
+	if (!r)
+		num_policy++;
+	else if (num_remotes < MAX_TOLD)
 		remotes[num_remotes++] = r;
 }
 
-static void policy_changed(struct fast *f)
-{
-	(void)f;
-	num_policy++;
-}
+static const struct carrier carrier = { .news = news };
+static const struct carrier_use carriers[] = { { .ops = &carrier }, { 0 } };
 
 static void mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
 {
@@ -350,10 +349,10 @@ int dir_setup(void **state)
 	memset(g, 0, sizeof(*g));
 	num_calls = first_call = num_remotes = num_policy = num_mcast = num_hosts = 0;
 	rig_ops = fake_ops;
-	rig_ops.remote_changed = remote_changed;
-	rig_ops.policy_changed = policy_changed;
 	rig_ops.mcast_changed = mcast_changed;
+	rig_carriers = carriers;
 	rig_init(&g->rig, &rig_ops);
+	rig_carriers = NULL;
 	for (unsigned i = 0; i < 4; i++)
 		g->rig.cont[i].id = i + 1;
 	if (uv_loop_init(&g->loop))

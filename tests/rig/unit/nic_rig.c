@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ffr/obj/gid.h"
+#include "ffr/remote/remote.h"
 
 struct nic_conf nic_rig_conf = {
 	.name = "fake0", .port = 1, .gid_index = -1, .direct = true, .no_worker = true
@@ -20,13 +21,26 @@ static void work_wake(struct fast_host *h)
 	__atomic_fetch_add(&woken->wakes, 1, __ATOMIC_RELAXED); /* threads of the NIC's do, too */
 }
 
+const struct carrier_use *nic_rig_carriers(const struct nic_conf *conf)
+{
+	static struct carrier_use list[] = { { 0 }, { .ops = &wire_carrier }, { 0 } };
+
+	list[0] = (struct carrier_use){ &nic_carrier, conf };
+	return list;
+}
+
+void nic_rig_init(struct rig *r, const struct nic_conf *conf)
+{
+	rig_carriers = nic_rig_carriers(conf);
+	rig_init(r, &soft_ops);
+	rig_carriers = NULL;
+}
+
 void nic_rig_open(struct nic_rig *n)
 {
 	*n = (struct nic_rig){ 0 };
 	woken = n;
-	rig_backend_conf = &nic_rig_conf;
-	rig_init(&n->r, verbs_ops());
-	rig_backend_conf = NULL;
+	nic_rig_init(&n->r, &nic_rig_conf);
 	n->r.f->host->work_wake = work_wake;
 	n->s = rig_session(&n->r, 0);
 	n->cq = rig_cq(&n->r, n->s, 256, true);
@@ -128,7 +142,7 @@ struct ibv_qp *nic_rig_ib(const struct rig_qp *q)
 void nic_rig_work(struct nic_rig *n)
 {
 	__atomic_store_n(&n->wakes, 0, __ATOMIC_RELAXED);
-	n->r.be.ops->work(&n->r.be);
+	nic_carrier.work(n->r.f, false);
 }
 
 void nic_rig_error(struct nic_rig *n)
@@ -142,7 +156,7 @@ void nic_rig_events(struct nic_rig *n)
 {
 	struct fast *f = n->r.f;
 
-	n->r.be.ops->ready(f, &f->host->nic[0].dev->ear[NIC_EAR_ASYNC], EPOLLIN);
+	CARRIERS_FIRST(ready, f, &f->host->nic[0].dev->ear[NIC_EAR_ASYNC], EPOLLIN);
 	nic_rig_work(n);
 	rig_run(&n->r);
 }

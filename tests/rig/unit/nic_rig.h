@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * nic_rig.h - a fixture: *state is a rig of the verbs backend with a fake NIC (fake_nic.h), whose GID containers may
+ * nic_rig.h - a fixture: *state is a rig whose carriers are the wire and a fake NIC (fake_nic.h), whose GID containers may
  * use; a session in container 0 with a CQ, a buffer that is an MR, and a QP that the NIC carries, in RTS and watched.
  */
 #ifndef NIC_RIG_H
@@ -29,6 +29,9 @@ struct nic_rig {
 
 extern struct nic_conf nic_rig_conf; /* of the rigs to come: "fake0", port 1, any GID, direct */
 
+/* The carriers of a host with these NICs, until the next call; a rig with them. */
+const struct carrier_use *nic_rig_carriers(const struct nic_conf *conf);
+void nic_rig_init(struct rig *r, const struct nic_conf *conf);
 /* Without a QP; with one of that type in RESET; and that in RTS. */
 void nic_rig_open(struct nic_rig *n);
 void nic_rig_open_qp(struct nic_rig *n, enum ibv_qp_type type);

@@ -42,7 +42,11 @@ static void session_bad(struct session *s, const char *why)
 }
 
 uint32_t rig_threads = 1;
-const void *rig_backend_conf;
+const struct carrier_use *rig_carriers;
+/* Weak: tests of rooms below the device, which have fakes of its neighbours, are linked without it. */
+extern const struct carrier wire_carrier __attribute__((weak));
+extern const struct backend_ops soft_ops __attribute__((weak));
+static const struct carrier_use wire[] = { { .ops = &wire_carrier }, { 0 } };
 
 void rig_init(struct rig *r, const struct backend_ops *ops)
 {
@@ -51,11 +55,11 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 
 	memset(r, 0, sizeof(*r));
 	r->be.ops = ops;
-	r->be.conf = rig_backend_conf;
+	r->be.carriers = rig_carriers ? rig_carriers : ops == &soft_ops ? wire : NULL;
 	host = fast_create(&conf, &r->be);
 	must(!host);
 	r->f = host->threads[0];
-	must(ops->start ? ops->start(&r->be) : 0);
+	must(CARRIERS_FIRST(start, r->f));
 	host->session_bad = session_bad;
 	for (uint32_t n = 1; n < rig_threads; n++)
 		must(fast_add_thread(host, &conf));
@@ -122,8 +126,7 @@ struct rig_ses *rig_session(struct rig *r, int container)
 void rig_session_free(struct rig *r, struct rig_ses *s)
 {
 	obj_remove(&s->s.tab[OBJ_PD], &s->pd.o);
-	if (r->be.ops->pd_break)
-		r->be.ops->pd_break(&r->be, &s->pd);
+	CARRIERS_FIRST(end, r->f, OBJ_PD, &s->pd.o, NULL);
 	fast_session_del(s->s.fast, &s->s);
 	for (int k = 1; k < OBJ_NUM_KINDS; k++)
 		obj_table_free(&s->s.tab[k]);
@@ -138,6 +141,7 @@ struct rig_cq *rig_cq(struct rig *r, struct rig_ses *s, uint32_t depth, bool wit
 {
 	struct rig_cq *c = calloc(1, sizeof(*c));
 
+	(void)r;
 	c->cq.depth = c->cq.cqe = depth;
 	c->cq.hdr = shared(sizeof(*c->cq.hdr));
 	c->cq.ring = shared(depth * sizeof(struct ff_cqe));
@@ -147,7 +151,6 @@ struct rig_cq *rig_cq(struct rig *r, struct rig_ses *s, uint32_t depth, bool wit
 		c->cq.channel = &c->chan;
 	}
 	obj_add(s, &c->cq.o, OBJ_CQ);
-	must(r->be.ops->cq_create(s->s.fast, &c->cq));
 	return c;
 }
 
@@ -182,8 +185,7 @@ struct rig_srq *rig_srq(struct rig *r, struct rig_ses *s, uint32_t depth)
 
 void rig_srq_free(struct rig *r, struct rig_srq *q)
 {
-	if (r->be.ops->srq_break)
-		r->be.ops->srq_break(&r->be, &q->srq);
+	CARRIERS_FIRST(end, r->f, OBJ_SRQ, &q->srq.o, NULL);
 	obj_remove(&q->srq.o.ses->tab[OBJ_SRQ], &q->srq.o);
 	munmap(q->srq.ring, (size_t)q->srq.depth * q->srq.stride);
 	munmap(q->srq.hdr, sizeof(*q->srq.hdr));
@@ -195,14 +197,13 @@ uint32_t rig_depth = QP_DEPTH;
 static int qp_add(struct qp *qp)
 {
 	struct fast *f = qp->o.ses->fast;
-	struct backend *be = f->be;
-	int err = be->ops->qp_make ? be->ops->qp_make(be, qp) : 0;
+	int err = CARRIERS_FIRST(make, f, OBJ_QP, &qp->o, NULL);
 
 	if (err)
 		return err;
 	err = fast_qp_add(f, qp);
-	if (err && be->ops->qp_break)
-		be->ops->qp_break(be, qp);
+	if (err)
+		CARRIERS_FIRST(end, f, OBJ_QP, &qp->o, NULL);
 	return err;
 }
 
@@ -264,8 +265,7 @@ void rig_qp_free(struct rig *r, struct rig_qp *q)
 
 	(void)r;
 	fast_qp_del(f, &q->qp);
-	if (f->be->ops->qp_break)
-		f->be->ops->qp_break(f->be, &q->qp);
+	CARRIERS_FIRST(end, f, OBJ_QP, &q->qp.o, NULL);
 	qp_free(q);
 }
 
@@ -290,8 +290,7 @@ void rig_one_close(struct rig_one *o)
 int rig_state_try(struct rig_qp *q, enum ibv_qp_state st)
 {
 	struct qp *qp = &q->qp;
-	struct backend *be = qp->o.ses->fast->be;
-	int err = be->ops->qp_prepare ? be->ops->qp_prepare(be, qp, &qp->attr, qp->state, st) : 0;
+	int err = CARRIERS_FIRST(prepare, qp->o.ses->fast, qp, &qp->attr, qp->state, st);
 
 	if (err)
 		return err;
@@ -347,9 +346,7 @@ static struct mr *mr_new(struct rig_ses *s, uint64_t va, uint64_t len, uint32_t 
 
 static void mr_add(struct mr *mr)
 {
-	struct backend *be = mr->o.ses->fast->be;
-
-	must(be->ops->mr_make ? be->ops->mr_make(be, mr) : 0);
+	must(CARRIERS_FIRST(make, mr->o.ses->fast, OBJ_MR, &mr->o, NULL));
 	must(mr_key_new(mr->o.ses->cont, mr));
 }
 
@@ -392,9 +389,8 @@ void rig_mr_free(struct rig *r, struct mr *mr)
 	struct fast *f = mr->o.ses->fast;
 
 	(void)r;
-	fast_mr_del(f, mr);
-	if (f->be->ops->mr_break)
-		f->be->ops->mr_break(f->be, mr);
+	fast_mr_del(mr);
+	CARRIERS_FIRST(end, f, OBJ_MR, &mr->o, NULL);
 	obj_remove(&mr->o.ses->tab[OBJ_MR], &mr->o);
 	free(mr->run);
 	free(mr);

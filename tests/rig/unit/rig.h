@@ -46,8 +46,8 @@ struct rig {
 
 /* Fast threads of the rigs to come. Containers 0 and 2 begin on the first, 1 and 3 on the second. */
 extern uint32_t rig_threads;
-/* What the backend of the rigs to come calls its configuration (struct backend), or NULL. */
-extern const void *rig_backend_conf;
+/* The carriers of the rigs to come; NULL: the wire, with the software device. */
+extern const struct carrier_use *rig_carriers;
 void rig_init(struct rig *r, const struct backend_ops *ops);
 void rig_fini(struct rig *r);
 /* A session in container 0 to 3, with a PD. */

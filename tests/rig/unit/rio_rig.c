@@ -4,26 +4,28 @@
 
 #include <string.h>
 
+#include "ffr/remote/remote.h"
+
 /* hosts_up() makes host 0 before host 1. */
 static struct rio_conf conf;
 
 static void work(struct host *h)
 {
-	h->r.be.ops->work(&h->r.be);
+	rio_carrier.work(h->r.f, false);
 }
 
 /*
- * Each backend has a port of its own. As it opens, it looks whether that is there: tests count and fail the calls of links
+ * Each host has a port of its own. As it opens, it looks whether that is there: tests count and fail the calls of links
  * only.
  */
-static int open_next(struct backend *be)
+static int open_next(struct fast *f, const void *of)
 {
 	struct fake_rio wanted = fake_rio;
 	int err;
 
 	fake_rio.fails = 0;
 	fake_rio.open_error = 0;
-	err = rio_ops()->open(be);
+	err = rio_carrier.open(f, of);
 	fake_rio = wanted;
 	conf.port = !conf.port;
 	return err;
@@ -31,15 +33,17 @@ static int open_next(struct backend *be)
 
 void rio_rig_set(void)
 {
-	static struct backend_ops ops;
+	static struct carrier rio;
+	static const struct carrier_use list[] = { { &rio, &conf },
+						   { &wire_carrier, NULL },
+						   { 0 } };
 
 	fake_rio_reset();
 	rio_calls = &fake_rio_calls;
 	conf.port = 0;
-	rig_backend_conf = &conf;
-	ops = *rio_ops();
-	ops.open = open_next;
-	hosts_ops = &ops;
+	rio = rio_carrier;
+	rio.open = open_next;
+	rig_carriers = list;
 	hosts_work = work;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * rio_rig.h - two hosts (two_hosts.h) whose backend is rio, host i on port i of fake_rio.h's device. hosts_up() leaves them with
+ * rio_rig.h - two hosts (two_hosts.h) with RapidIO, host i on port i of fake_rio.h's device. hosts_up() leaves them with
  * their frames on RapidIO.
  */
 #ifndef RIO_RIG_H

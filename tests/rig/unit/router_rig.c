@@ -51,7 +51,6 @@ void start_at(const char *orchestrator, void (*before)(void))
 	assert_true(asprintf(&rt.conf.admin_socket, "%s/run/admin.sock", dir) > 0);
 	assert_true(asprintf(&rt.conf.store, "%s/run/ffo.db", dir) > 0);
 	rt.conf.hostname = strdup("h0");
-	rt.conf.backend = strdup("soft");
 	rt.conf.orchestrator = strdup(orchestrator);
 	rt.conf.fast = fast;
 #define X(name, def, max) rt.conf.limits.name = def;

@@ -12,7 +12,6 @@
 
 /* ---- the two ------------------------------------------------------------------------------------------- */
 
-const struct backend_ops *hosts_ops;
 void (*hosts_work)(struct host *h);
 
 void hosts_connect(struct hosts *t)
@@ -105,7 +104,7 @@ void hosts_up(struct hosts *t, enum ibv_qp_type type)
 	for (int i = 0; i < 2; i++) {
 		struct host *h = &t->h[i];
 
-		rig_init(&h->r, hosts_ops ? hosts_ops : &soft_ops);
+		rig_init(&h->r, &soft_ops);
 		for (unsigned c = 0; c < 4; c++) {
 			h->r.cont[c].id = (uint32_t)(10 * (i + 1)) + c;
 			h->r.cont[c].epoch = 1;

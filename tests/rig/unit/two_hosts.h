@@ -39,9 +39,7 @@ struct hosts {
 	int fd[2]; /* of the connection; -1: there is none */
 };
 
-/* The backend of those to come; NULL: the software device alone. */
-extern const struct backend_ops *hosts_ops;
-/* Called for each host in its turn, or NULL. */
+/* Their carriers are rig_carriers. Called for each host in its turn, or NULL. */
 extern void (*hosts_work)(struct host *h);
 /* Two hosts that are connected, and a QP of that type on each, connected; SRQ at host 1 if asked. */
 void hosts_up(struct hosts *t, enum ibv_qp_type type);

@@ -26,7 +26,7 @@ enum said { NOTHING, CONNECT, ACCEPT, ESTABLISH, REJECT, DISCONNECT };
 struct ucma_id {
 	struct ucma_want want;
 	void *user;
-	struct backend_later *later;
+	struct carrier_later *later;
 	enum said said; /* the last call */
 	struct ff_cm_param param;
 	uint8_t reason, pd[FF_CM_PD_MAX];
@@ -59,7 +59,7 @@ static uint32_t changes(const struct container *c)
 	return fake.changes;
 }
 
-static struct ucma_id *make(const struct ucma_want *w, struct backend_later *l)
+static struct ucma_id *make(const struct ucma_want *w, struct carrier_later *l)
 {
 	struct ucma_id *id = fake.has_no_memory ? NULL : calloc(1, sizeof(*id));
 
@@ -77,7 +77,7 @@ static struct ucma_id *resolve(const struct ucma_want *w)
 	return make(w, NULL);
 }
 
-static struct ucma_id *do_listen(const struct ucma_want *w, struct backend_later *l)
+static struct ucma_id *do_listen(const struct ucma_want *w, struct carrier_later *l)
 {
 	return make(w, l);
 }
@@ -135,9 +135,9 @@ static int do_disconnect(struct ucma_id *id)
 	return say(id, DISCONNECT, NULL, 0, NULL, 0);
 }
 
-static bool next_event(struct backend *be, struct ucma_event *ev)
+static bool next_event(struct fast *f, struct ucma_event *ev)
 {
-	(void)be;
+	(void)f;
 	if (fake.at == fake.num)
 		return false;
 	*ev = fake.ev[fake.at++];
@@ -159,12 +159,11 @@ static const struct ucma_ops ops = { .is_there = is_there,
 
 static int setup(void **state)
 {
-	static struct backend_ops backend;
+	static const struct carrier plain = { .ucma = &ops };
+	static const struct carrier_use list[] = { { .ops = &plain }, { 0 } };
 
 	memset(&fake, 0, sizeof(fake));
-	backend = soft_ops;
-	backend.ucma = &ops;
-	ctl_rig_ops = &backend;
+	ctl_rig_carriers = list;
 	cm_two_setup(state);
 	for (int i = 0; i < 2; i++) {
 		struct cm_addr nic;
@@ -438,7 +437,7 @@ static int listen_at(struct cm_client *c, uint32_t id, int err)
 	struct ff_cm_listen_req req = { .id = id, .backlog = 4 };
 	struct ff_cm_listen_resp resp;
 	struct ucma_id *was = fake.last;
-	struct backend_later *l;
+	struct carrier_later *l;
 
 	rig_ask(c->sock, FF_MSG_CM_LISTEN, &req, sizeof(req), NULL, 0, 0);
 	rig_pump(g);
@@ -637,7 +636,7 @@ static void a_session_ends_while_it_is_asked(void **state)
 {
 	struct ff_cm_listen_req req = { .id = bound(b, RDMA_PS_TCP, "0.0.0.0"), .backlog = 1 };
 	struct cm_client c = cm_open(g, 1);
-	struct backend_later *l;
+	struct carrier_later *l;
 
 	(void)state;
 	req.id = cm_new(&c, RDMA_PS_TCP);

@@ -224,23 +224,24 @@ static void a_session_that_imported_leaves_nothing_behind(void **state)
 
 static unsigned pd_ends;
 
-static void pd_ended(struct backend *be, struct pd *pd)
+static int ended(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l)
 {
-	(void)be, (void)pd;
-	pd_ends++;
+	(void)f, (void)o, (void)l;
+	pd_ends += kind == OBJ_PD;
+	return 0;
 }
 
 static void a_pd_outlives_its_session(void **state)
 {
 	struct backend *be = g->ctl.host->threads[0]->be;
-	const struct backend_ops *ops = be->ops;
-	struct backend_ops counting = *ops;
+	const struct carrier_use *carriers = be->carriers;
+	static const struct carrier counter = { .end = ended };
+	static const struct carrier_use counting[] = { { .ops = &counter }, { 0 } };
 	struct client a, b, c;
 	uint32_t pd, hb, hc;
 
 	(void)state;
-	counting.pd_break = pd_ended;
-	be->ops = &counting;
+	be->carriers = counting;
 	pd_ends = 0;
 	client_open(&a, 0);
 	client_open(&b, 0);
@@ -261,7 +262,7 @@ static void a_pd_outlives_its_session(void **state)
 	assert_int_equal(pd_ends, 0);
 	client_close(&c);
 	assert_int_equal(pd_ends, 1); /* with the last who has it */
-	be->ops = ops;
+	be->carriers = carriers;
 }
 
 /* A window that another session has bound to an MR is bound to nothing when the MR's session ends. */

@@ -13,6 +13,7 @@
 #include "tests/rig/unit/ctl_calls.h"
 #include "ffr/mem/watch.h"
 #include "ffr/nic/nic.h"
+#include "ffr/remote/remote.h"
 #include "tests/rig/fakes/fake_nic.h"
 
 #define MB     ((uint64_t)1 << 20)
@@ -42,10 +43,12 @@ static void shadow_there(void)
 static int setup(void **state)
 {
 	static const struct nic_conf nic = { .port = 1, .gid_index = -1, .no_worker = true };
+	static const struct carrier_use list[] = { { &nic_carrier, &nic },
+						   { &wire_carrier, NULL },
+						   { 0 } };
 
 	fake_nic_reset();
-	ctl_rig_ops = verbs_ops();
-	ctl_rig_conf = &nic;
+	ctl_rig_carriers = list;
 	call_setup(state);
 	sock = call_client(g, 0);
 	pd = call_pd(g, sock);
@@ -67,7 +70,7 @@ static int teardown(void **state)
 
 static void work(void)
 {
-	g->backend.ops->work(&g->backend);
+	nic_carrier.work(g->backend.f, false);
 }
 
 /* REG_MR of len bytes at VA, all of which the router has. */
@@ -306,7 +309,7 @@ static void the_nic_goes_meanwhile(void **state)
 	rig_pump(g);
 	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	fast_lock(f->host);
-	g->backend.ops->ready(f, &f->host->nic[0].dev->ear[NIC_EAR_ASYNC], EPOLLIN);
+	CARRIERS_FIRST(ready, f, &f->host->nic[0].dev->ear[NIC_EAR_ASYNC], EPOLLIN);
 	fast_unlock(f->host);
 	work();
 	assert_int_equal(reg_answer(&resp), 0);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "tests/rig/unit/stall_rig.h"
+#include "ffr/soft/soft.h"
 
 /* Which threads of this process are kept from a CPU, and from how many in all. */
 static void kept_off(int *threads, int *cpus)
@@ -220,8 +221,8 @@ static void group_with_a_stalled_receiver(void **state)
 	ah.pd = &t.me->pd;
 	memcpy(ah.attr.dgid, group.raw, 16);
 	assert_int_equal(obj_insert(&t.me->s.tab[OBJ_AH], &ah.o), 0);
-	assert_int_equal(soft_ops.mcast_attach(t.r.f, &qp_bad->qp, &group, 0), 0);
-	assert_int_equal(soft_ops.mcast_attach(t.r.f, &qp_good->qp, &group, 0), 0);
+	assert_int_equal(mcast_attach(t.r.f, &qp_bad->qp, &group, 0), 0);
+	assert_int_equal(mcast_attach(t.r.f, &qp_good->qp, &group, 0), 0);
 	rig_recv(&t.r, qp_bad, 1, t.at_bad, t.at_bad->addr, 4096);
 
 	assert_int_equal(fast_start(t.r.f->host), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @wire @soft @remote @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c -Wl,--wrap=getsockopt */
+/* build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @wire @soft @remote @ctl @cm ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c -Wl,--wrap=getsockopt */
 /*
  * test_hello.c - ffr/keeper/hello.c: who may say HELLO, with what for its memory. Clients here are
  * processes of their own; with and without SO_PEERPIDFD.

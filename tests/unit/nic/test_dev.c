@@ -2,6 +2,7 @@
 /* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /* test_dev.c - opening the NIC, what containers are told of it, its CQs, and how the runner sleeps beside it. */
 #include "tests/rig/unit/nic_rig.h"
+#include "ffr/soft/soft.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static int nic_setup(void **state)
 static int open_with(const struct nic_conf *nic)
 {
 	struct fast_conf conf = FAST_CONF_DEFAULT;
-	struct backend be = { .ops = verbs_ops(), .conf = nic };
+	struct backend be = { .ops = &soft_ops, .carriers = nic_rig_carriers(nic) };
 	struct fast_host *h = fast_create(&conf, &be);
 	int got;
 
@@ -27,7 +28,7 @@ static int open_with(const struct nic_conf *nic)
 	assert_int_equal(h->nic_direct, nic->direct);
 	assert_memory_equal(&h->nic[0].gid, &fake_nic.gid[got].gid,
 			    15); /* in the last byte is which device it is */
-	if (be.ops->start(&be))
+	if (CARRIERS_FIRST(start, be.f))
 		got = -EIO;
 	fast_free(h);
 	assert_true(fake_nic_is_clean());
@@ -136,7 +137,7 @@ static void a_second_thread_is_refused(void **state)
 {
 	struct fast_conf conf = FAST_CONF_DEFAULT;
 	struct nic_conf nic = { .port = 1, .gid_index = -1, .no_worker = true };
-	struct backend be = { .ops = verbs_ops(), .conf = &nic };
+	struct backend be = { .ops = &soft_ops, .carriers = nic_rig_carriers(&nic) };
 	struct fast_host *h = fast_create(&conf, &be);
 
 	(void)state;
@@ -151,8 +152,9 @@ static void limits_are_those_of_both(void **state)
 	struct nic_rig *n = *state;
 	struct ff_query_device_resp soft = { 0 }, d = { 0 };
 
-	soft_ops.query(&n->r.be, &soft);
-	n->r.be.ops->query(&n->r.be, &d);
+	soft_describe(&soft);
+	soft_describe(&d);
+	nic_carrier.describe(n->r.f, &d);
 	assert_string_equal(d.fw_ver, "1.2.3");
 	assert_int_equal(d.max_qp_wr, 256);
 	assert_int_equal(d.max_sge, 16);
@@ -178,7 +180,7 @@ static void armed_before_it_sleeps(void **state)
 	nic_rig_send(n, 1, 8);
 	rig_run(&n->r);
 	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
-	n->r.be.ops->ready(f, nic_first(f), EPOLLIN);
+	CARRIERS_FIRST(ready, f, nic_first(f), EPOLLIN);
 	assert_false(nic_arm(f)); /* something has come */
 	assert_int_equal(fake_nic.calls[FAKE_req_notify_cq], armed + 2);
 	assert_true(nic_arm(f));

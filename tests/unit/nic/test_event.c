@@ -66,11 +66,11 @@ static void nobody_hears_where_nobody_uses_it(void **state)
 	nic_rig_conf.direct = false;
 	nic_rig_open(n);
 	nic_rig_conf.direct = true;
-	((struct nic_conf *)n->r.be.conf)->direct = false;
+	nic_rig_conf.direct = false;
 	fake_nic_event(IBV_EVENT_PORT_ERR, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_no_event(n);
-	((struct nic_conf *)n->r.be.conf)->net = "fabric";
+	nic_rig_conf.net = "fabric";
 	fake_nic_event(IBV_EVENT_PORT_ERR, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
@@ -212,9 +212,8 @@ static void a_cq_overruns(void **state)
 	/* one that has it is not connected */
 	rig_state(&n->r, idle, IBV_QPS_INIT);
 	nic_rig_attr(n, idle);
-	assert_int_equal(n->r.be.ops->qp_prepare(&n->r.be, &idle->qp, &idle->qp.attr, IBV_QPS_INIT,
-						 IBV_QPS_RTR),
-			 -EIO);
+	assert_int_equal(
+		nic_qp_prepare(n->r.f, &idle->qp, &idle->qp.attr, IBV_QPS_INIT, IBV_QPS_RTR), -EIO);
 	rig_qp_free(&n->r, fresh);
 	rig_qp_free(&n->r, idle);
 }
@@ -251,10 +250,10 @@ static void its_device_file_goes(void **state)
 	touch(dir, "uverbs8");
 	nic_rig_open(n);
 	drop(dir, "uverbs8");
-	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
+	CARRIERS_FIRST(ready, n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
 	assert_true(n->r.f->host->nic[0].dev->is_there);
 	drop(dir, FAKE_NIC_NODE);
-	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
+	CARRIERS_FIRST(ready, n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
 	assert_false(n->r.f->host->nic[0].dev->is_there);
 	nic_rig_work(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
@@ -263,7 +262,7 @@ static void its_device_file_goes(void **state)
 	/* ... or its folder with it */
 	nic_rig_open(n);
 	assert_int_equal(rmdir(dir), 0);
-	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
+	CARRIERS_FIRST(ready, n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
 	assert_false(n->r.f->host->nic[0].dev->is_there);
 	nic_rig_close(n);
 	nic_node_dir = "/dev/infiniband";

@@ -181,16 +181,14 @@ static void made_while_it_is_away(void **state)
 	rig_state(&n->r, q, IBV_QPS_INIT);
 	nic_rig_attr(n, q);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(n->r.be.ops->qp_prepare(&n->r.be, &q->qp, &q->qp.attr,
-							 IBV_QPS_INIT, IBV_QPS_RTR),
+		assert_int_equal(nic_qp_prepare(n->r.f, &q->qp, &q->qp.attr, IBV_QPS_INIT,
+						IBV_QPS_RTR),
 				 -ENODEV);
 		if (!i)
 			back(n);
 	}
 	q->qp.attr.ah.sgid_index = 0; /* within the host */
-	assert_int_equal(n->r.be.ops->qp_prepare(&n->r.be, &q->qp, &q->qp.attr, IBV_QPS_INIT,
-						 IBV_QPS_RTR),
-			 0);
+	assert_int_equal(nic_qp_prepare(n->r.f, &q->qp, &q->qp.attr, IBV_QPS_INIT, IBV_QPS_RTR), 0);
 	rig_qp_free(&n->r, q);
 }
 
@@ -255,7 +253,7 @@ static void the_router_ends(void **state)
 			gone(n);
 		} else if (i == 1) {
 			fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
-			n->r.be.ops->ready(n->r.f, &dev_of(n)->ear[NIC_EAR_ASYNC], EPOLLIN);
+			CARRIERS_FIRST(ready, n->r.f, &dev_of(n)->ear[NIC_EAR_ASYNC], EPOLLIN);
 		} else {
 			gone(n);
 			fake_nic.name[0] = "fake0";

@@ -21,7 +21,6 @@ enum { CONNECT = 6, ACCEPT = 8, REJECT = 9, DISCONNECT = 10 }; /* of <rdma/rdma_
 #define SIW 0x626d74
 
 static struct nic_rig *n;
-static struct backend *be;
 static const struct ucma_ops *ops;
 
 static void start(uint32_t vendor)
@@ -35,8 +34,7 @@ static void start(uint32_t vendor)
 	fake_nic.gid[0].ndev_ifindex = if_nametoindex("lo");
 	n = calloc(1, sizeof(*n));
 	nic_rig_open_qp(n, IBV_QPT_RC);
-	be = &n->r.be;
-	ops = be->ops->ucma;
+	ops = carriers_ucma(n->r.f);
 }
 
 static int setup(void **state)
@@ -64,7 +62,7 @@ static int teardown(void **state)
 static void heard(void)
 {
 	fast_lock(n->r.f->host);
-	be->ops->ready(n->r.f, n->r.f->host->nic[0].dev->ucma, EPOLLIN);
+	CARRIERS_FIRST(ready, n->r.f, n->r.f->host->nic[0].dev->ucma, EPOLLIN);
 	fast_unlock(n->r.f->host);
 	for (int i = 0; i < 4; i++)
 		nic_rig_work(n);
@@ -75,7 +73,7 @@ static struct ucma_event expect(enum rdma_cm_event_type event)
 {
 	struct ucma_event ev;
 
-	assert_true(ops->event(be, &ev));
+	assert_true(ops->event(n->r.f, &ev));
 	assert_int_equal(ev.event, event);
 	return ev;
 }
@@ -84,7 +82,7 @@ static void expect_none(void)
 {
 	struct ucma_event ev;
 
-	assert_false(ops->event(be, &ev));
+	assert_false(ops->event(n->r.f, &ev));
 }
 
 static struct ucma_want want(const struct container *c)
@@ -264,11 +262,11 @@ static void receives_are_there_before_the_answer(void **state)
 }
 
 static struct later {
-	struct backend_later l;
+	struct carrier_later l;
 	int err;
 } later;
 
-static void done(struct backend_later *l, int err)
+static void done(struct carrier_later *l, int err)
 {
 	((struct later *)l)->err = err;
 }

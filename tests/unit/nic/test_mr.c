@@ -101,11 +101,11 @@ static void what_is_not_wholly_mapped_is_not_the_nics(void **state)
 	part.run = &run;
 	part.num_runs = 1;
 	part.zero_copy = 4095;
-	assert_int_equal(nic_mr_make(&n->r.be, &part), 0);
+	assert_int_equal(nic_mr_make(&part), 0);
 	assert_null(part.backend);
 	part.zero_copy = 4096;
 	part.kind = MR_DMABUF;
-	assert_int_equal(nic_mr_make(&n->r.be, &part), 0);
+	assert_int_equal(nic_mr_make(&part), 0);
 	assert_null(part.backend);
 	assert_int_equal(fake_nic.calls[FAKE_reg_mr_iova2], calls);
 	rig_mr_free(&n->r, mr);
@@ -135,7 +135,7 @@ static void device_memory(void **state)
 				 .run = &run,
 				 .num_runs = parts[i].length != 0 };
 
-		assert_int_equal(nic_mr_make(&n->r.be, &mr), 0);
+		assert_int_equal(nic_mr_make(&mr), 0);
 		assert_int_equal(mr.backend != NULL, parts[i].has);
 		if (!parts[i].has)
 			continue;
@@ -144,7 +144,7 @@ static void device_memory(void **state)
 		assert_int_equal(fake_nic.mr.iova, 0);
 		assert_int_equal(mr.rkey, mr.lkey);
 		assert_int_not_equal(mr.lkey, 0);
-		nic_mr_break(&n->r.be, &mr);
+		nic_mr_break(&mr);
 	}
 	munmap(map, 2 * NIC_LONG);
 }

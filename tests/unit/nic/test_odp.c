@@ -10,6 +10,7 @@
 
 #include "ffr/mem/view.h"
 #include "ffr/obj/quota.h"
+#include "ffr/soft/soft.h"
 #include "tests/rig/fakes/fake_ffmem.h"
 
 #define SIZE (512 * (uint64_t)FF_PAGE)
@@ -66,13 +67,13 @@ static struct made make(struct nic_rig *n, uint64_t off, uint64_t len, uint64_t 
 		m.mr->iova = iova;
 	m.mr->odp = odp_new();
 	view_map(m.mr);
-	assert_int_equal(nic_mr_make(&n->r.be, m.mr), 0);
+	assert_int_equal(nic_mr_make(m.mr), 0);
 	return m;
 }
 
 static void end(struct nic_rig *n, struct made *m)
 {
-	nic_mr_break(&n->r.be, m->mr);
+	nic_mr_break(m->mr);
 	view_unmap(m->mr);
 	odp_put(m->mr->odp);
 	m->mr->odp = NULL;
@@ -84,7 +85,8 @@ static struct ff_query_device_resp device(struct nic_rig *n)
 {
 	struct ff_query_device_resp d = { 0 };
 
-	n->r.be.ops->query(&n->r.be, &d);
+	soft_describe(&d);
+	nic_carrier.describe(n->r.f, &d);
 	return d;
 }
 
@@ -116,7 +118,7 @@ static void without_ffmem(void **state)
 	mr = rig_mr_pvm(&n->r, n->s, fake_ffmem.app, SIZE, NIC_RIG_ACCESS | IBV_ACCESS_ON_DEMAND);
 	mr->odp = odp_new();
 	view_map(mr);
-	assert_int_equal(nic_mr_make(&n->r.be, mr), 0);
+	assert_int_equal(nic_mr_make(mr), 0);
 	assert_null(mr->backend);
 	odp_put(mr->odp);
 	mr->odp = NULL;
@@ -155,14 +157,14 @@ static void pages_are_the_nics(void **state)
 	assert_int_equal(n->r.cont[0].quota.use.shares[SHARE_PAGED], 1);
 
 	fake_ffmem.unmapped = note_mrs;
-	nic_mr_break(&n->r.be, m.mr);
+	nic_mr_break(m.mr);
 	assert_int_equal(mrs_at_unmap, mrs);
 	assert_int_equal(fake_ffmem.objects, 1);
 	assert_int_equal(m.mr->pages_object, 0);
 	end(n, &m);
 }
 
-static void job_run(struct backend_later *l, int err)
+static void job_run(struct carrier_later *l, int err)
 {
 	(void)l;
 	(void)err;
@@ -174,12 +176,12 @@ static void a_long_one(void **state)
 {
 	struct nic_rig *n = *state;
 	struct made m = make(n, 0, SIZE, 0);
-	struct backend_later l = { .done = job_run };
+	struct carrier_later l = { .done = job_run };
 	unsigned mrs = fake_nic.mrs;
 
 	fake_ffmem.unmapped = note_mrs;
-	assert_true(nic_mr_break_later(&n->r.be, m.mr, &l));
-	nic_settle(&n->r.be);
+	assert_true(nic_mr_break_later(m.mr, &l));
+	nic_carrier.work(n->r.f, true);
 	assert_int_equal(mrs_at_unmap, fake_ffmem.objects);
 	assert_int_equal(fake_ffmem.objects, 1);
 	assert_int_equal(fake_nic.mrs, mrs - 1);
@@ -194,7 +196,7 @@ static void one_that_cannot_be_deregistered(void **state)
 	void *at = fake_nic.mr.addr;
 
 	fake_nic_fail(FAKE_dereg_mr, 1, EBUSY);
-	nic_mr_break(&n->r.be, m.mr);
+	nic_mr_break(m.mr);
 	assert_int_equal(fake_ffmem.objects, 1);
 	assert_int_equal(msync(at, 2 * FF_PAGE, MS_ASYNC), 0); /* mapped yet */
 	munmap(at, 2 * FF_PAGE);
@@ -241,17 +243,17 @@ static void how_much(void **state)
 	struct made m = make(n, 0, FF_PAGE, 0);
 	uint32_t held = 0;
 
-	nic_mr_break(&n->r.be, m.mr);
+	nic_mr_break(m.mr);
 	m.mr->length = NIC_PAGED_MAX + 1;
-	assert_int_equal(nic_mr_make(&n->r.be, m.mr), 0);
+	assert_int_equal(nic_mr_make(m.mr), 0);
 	assert_null(m.mr->backend);
 	m.mr->length = FF_PAGE;
 	while (!quota_share_take(&n->r.cont[0], SHARE_PAGED, 1))
 		held++;
-	assert_int_equal(nic_mr_make(&n->r.be, m.mr), 0);
+	assert_int_equal(nic_mr_make(m.mr), 0);
 	assert_null(m.mr->backend);
 	quota_share_return(&n->r.cont[0], SHARE_PAGED, held);
-	assert_int_equal(nic_mr_make(&n->r.be, m.mr), 0);
+	assert_int_equal(nic_mr_make(m.mr), 0);
 	assert_non_null(m.mr->backend);
 	assert_int_equal(n->r.cont[0].quota.use.shares[SHARE_PAGED], 1);
 	end(n, &m);
@@ -284,17 +286,17 @@ static void advice_is_passed_on(void **state)
 					.flags = IBV_ADVISE_MR_FLAG_FLUSH,
 					.advice = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE };
 
-	nic_mr_advise(&n->r.be, m.mr, &req); /* it cannot */
+	nic_mr_advise(m.mr, &req); /* it cannot */
 	verbs_get_ctx(d->ctx)->advise_mr = advise;
-	nic_mr_advise(&n->r.be, m.mr, &req);
+	nic_mr_advise(m.mr, &req);
 	assert_int_equal(advised.num, 1);
 	assert_int_equal(advised.advice, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
 	assert_int_equal(advised.flags, 0); /* the control thread does not wait */
 	assert_int_equal(advised.sge.addr, m.mr->iova + 64);
 	assert_int_equal(advised.sge.length, 5000);
 	assert_int_equal(advised.sge.lkey, m.mr->lkey);
-	nic_mr_break(&n->r.be, m.mr);
-	nic_mr_advise(&n->r.be, m.mr, &req);
+	nic_mr_break(m.mr);
+	nic_mr_advise(m.mr, &req);
 	assert_int_equal(advised.num, 1);
 	end(n, &m);
 }

@@ -71,7 +71,7 @@ static void a_call_that_fails(void **state)
 		nic_rig_open(n);
 		rig_mr_free(&n->r, n->mr);
 		n->mr = NULL;
-		n->r.be.ops->pd_break(&n->r.be, &n->s->pd);
+		nic_pd_break(&n->s->pd);
 		fake_nic_fail(calls[i], 1, ENOSPC);
 		n->qp = rig_qp_try(n->s, IBV_QPT_RC, n->cq, n->cq, NULL, &err);
 		if (calls[i] == FAKE_create_cq) { /* then a smaller one is asked for */
@@ -197,9 +197,8 @@ static void a_later_step_fails(void **state)
 	qp = &n->qp->qp;
 	nic_rig_recv(n, 1, 8);
 	fake_nic_fail(FAKE_modify_qp, 3, EINVAL);
-	assert_int_equal(nic_qp_prepare(&n->r.be, qp, &qp->attr, IBV_QPS_INIT, IBV_QPS_RTR), 0);
-	assert_int_equal(nic_qp_prepare(&n->r.be, qp, &qp->attr, IBV_QPS_RTR, IBV_QPS_RTS),
-			 -EINVAL);
+	assert_int_equal(nic_qp_prepare(n->r.f, qp, &qp->attr, IBV_QPS_INIT, IBV_QPS_RTR), 0);
+	assert_int_equal(nic_qp_prepare(n->r.f, qp, &qp->attr, IBV_QPS_RTR, IBV_QPS_RTS), -EINVAL);
 	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RESET);
 	rig_state(&n->r, n->qp, IBV_QPS_RTR);
 	rig_state(&n->r, n->qp, IBV_QPS_RTS);
@@ -232,7 +231,7 @@ static void a_sleeping_runner_is_woken(void **state)
 
 static int prepare(struct nic_rig *n, const struct ff_qp_attr *a, enum ibv_qp_state next)
 {
-	return nic_qp_prepare(&n->r.be, &n->qp->qp, a, n->qp->qp.state, next);
+	return nic_qp_prepare(n->r.f, &n->qp->qp, a, n->qp->qp.state, next);
 }
 
 static void changed_in_rts(void **state)

@@ -153,7 +153,7 @@ static void one_cannot_be_opened(void **state)
 {
 	struct nic_conf nic = nic_rig_conf;
 	struct fast_conf conf = FAST_CONF_DEFAULT;
-	struct backend be = { .ops = verbs_ops(), .conf = &nic };
+	struct backend be = { .ops = &soft_ops, .carriers = nic_rig_carriers(&nic) };
 
 	(void)state;
 	fake_nic_reset();
@@ -240,7 +240,7 @@ static void a_stale_completion(void **state)
 
 static void events(struct nic_rig *n, int i)
 {
-	n->r.be.ops->ready(n->r.f, &dev(n, i)->ear[NIC_EAR_ASYNC], EPOLLIN);
+	CARRIERS_FIRST(ready, n->r.f, &dev(n, i)->ear[NIC_EAR_ASYNC], EPOLLIN);
 	nic_rig_work(n);
 	rig_run(&n->r);
 }
@@ -376,11 +376,9 @@ static int hosts_setup_nics(void **state)
 
 	fake_nic_reset();
 	fake_nic.name[1] = "fake1";
-	hosts_ops = verbs_ops();
-	rig_backend_conf = &net_a;
+	rig_carriers = nic_rig_carriers(&net_a);
 	hosts_up(&t, IBV_QPT_UD);
-	rig_backend_conf = NULL;
-	hosts_ops = NULL;
+	rig_carriers = NULL;
 	for (int i = 0; i < 2; i++)
 		t.h[i].r.f->host->wired = true;
 	hosts_run(&t);
@@ -464,7 +462,7 @@ static bool datagram(struct hosts *t, int from)
 		if (nic_trunk_send(&host->r.cont[from], &host->other, &h, data))
 			return true;
 		usleep(1000);
-		host->r.be.ops->poll(host->r.f);
+		CARRIERS_SUM(poll, host->r.f);
 	}
 	return false;
 }
@@ -563,7 +561,7 @@ static void one_of_a_hosts_goes(void **state)
 	fast_lock(h->r.f->host);
 	nic_lose(h->r.f->host->nic[1].dev);
 	fast_unlock(h->r.f->host);
-	h->r.be.ops->work(&h->r.be);
+	nic_carrier.work(h->r.f, false);
 	hosts_run(t);
 	assert_string_equal(t->h[0].other.nic[0].net, "a");
 	assert_string_equal(t->h[0].other.nic[1].net, "");

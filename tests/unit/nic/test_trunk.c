@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /*
  * test_trunk.c - datagrams between containers of two hosts by the routers' own UD QPs: what goes that way and what by
  * the wire, who is believed, and a NIC that fails. What the NIC of host 0 gets the test brings to host 1's.
@@ -12,6 +12,7 @@
 #include "tests/rig/unit/unit.h"
 #include "ffr/nic/nic.h"
 #include "tests/rig/fakes/fake_nic.h"
+#include "tests/rig/unit/nic_rig.h"
 #include "tests/rig/unit/two_hosts.h"
 
 struct t {
@@ -36,11 +37,9 @@ static int setup(void **state)
 
 	fake_nic_reset();
 	memset(&u, 0, sizeof(u));
-	hosts_ops = verbs_ops();
-	rig_backend_conf = &conf;
+	rig_carriers = nic_rig_carriers(&conf);
 	hosts_up(&u.t, IBV_QPT_UD);
-	rig_backend_conf = NULL;
-	hosts_ops = NULL;
+	rig_carriers = NULL;
 	hosts_run(&u.t);
 	s = u.t.h[0].s;
 	u.ah = (struct ah){ .o = { .kind = OBJ_AH, .ses = &s->s }, .pd = &s->pd };
@@ -355,7 +354,7 @@ static void rubbish(void **state)
 
 static void work(struct t *u, int host)
 {
-	u->t.h[host].r.be.ops->work(&u->t.h[host].r.be);
+	nic_carrier.work(u->t.h[host].r.f, false);
 }
 
 /* What it refuses goes by the wire, and the QP is made anew. */
@@ -504,7 +503,7 @@ static void its_cq_fails(void **state)
 
 	warm_up(u);
 	fake_nic_event(IBV_EVENT_CQ_ERR, trunk(u, 1)->cq->cq);
-	f->be->ops->ready(f, &nic_first(f)->ear[NIC_EAR_ASYNC], EPOLLIN);
+	CARRIERS_FIRST(ready, f, &nic_first(f)->ear[NIC_EAR_ASYNC], EPOLLIN);
 	hosts_run(&u->t);
 	work(u, 1);
 	assert_false(trunk(u, 1)->is_up);
@@ -529,7 +528,7 @@ static void what_fails_at_the_start(void **state)
 	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct fast_conf fc = FAST_CONF_DEFAULT;
-		struct backend be = { .ops = verbs_ops(), .conf = &conf };
+		struct backend be = { .ops = &soft_ops, .carriers = nic_rig_carriers(&conf) };
 		struct fast_host *host;
 
 		fake_nic_reset();
@@ -537,7 +536,7 @@ static void what_fails_at_the_start(void **state)
 		assert_non_null(host);
 		/* probes are over: the next calls are the trunk's */
 		fake_nic_fail(cases[i].call, cases[i].nth, ENOMEM);
-		assert_int_not_equal(be.ops->start(&be), 0);
+		assert_int_not_equal(CARRIERS_FIRST(start, be.f), 0);
 		fast_free(host);
 		assert_true(fake_nic_is_clean());
 	}

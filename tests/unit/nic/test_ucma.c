@@ -28,7 +28,6 @@ enum {
 };
 
 static struct nic_rig *n;
-static struct backend *be;
 static const struct ucma_ops *ops;
 
 static int setup(void **state)
@@ -41,8 +40,7 @@ static int setup(void **state)
 	fake_ucma.mtu = IBV_MTU_1024;
 	n = calloc(1, sizeof(*n));
 	nic_rig_open(n);
-	be = &n->r.be;
-	ops = be->ops->ucma;
+	ops = carriers_ucma(n->r.f);
 	*state = n;
 	return 0;
 }
@@ -59,7 +57,7 @@ static int teardown(void **state)
 static void heard(void)
 {
 	fast_lock(n->r.f->host);
-	be->ops->ready(n->r.f, n->r.f->host->nic[0].dev->ucma, EPOLLIN);
+	CARRIERS_FIRST(ready, n->r.f, n->r.f->host->nic[0].dev->ucma, EPOLLIN);
 	fast_unlock(n->r.f->host);
 	for (int i = 0; i < 4; i++)
 		nic_rig_work(n);
@@ -69,7 +67,7 @@ static struct ucma_event expect(enum rdma_cm_event_type event, const void *user)
 {
 	struct ucma_event ev;
 
-	assert_true(ops->event(be, &ev));
+	assert_true(ops->event(n->r.f, &ev));
 	assert_int_equal(ev.event, event);
 	assert_ptr_equal(ev.user, user);
 	return ev;
@@ -79,7 +77,7 @@ static void expect_none(void)
 {
 	struct ucma_event ev;
 
-	assert_false(ops->event(be, &ev));
+	assert_false(ops->event(n->r.f, &ev));
 }
 
 static struct ucma_want want(void *user)
@@ -107,11 +105,11 @@ static struct ucma_id *resolve(void *user)
 }
 
 static struct later {
-	struct backend_later l;
+	struct carrier_later l;
 	int calls, err;
 } later;
 
-static void done(struct backend_later *l, int err)
+static void done(struct carrier_later *l, int err)
 {
 	(void)l;
 	later.calls++;
@@ -339,9 +337,9 @@ static void many_events(void **state)
 		fake_ucma_tell(k, RDMA_CM_EVENT_TIMEWAIT_EXIT, -i, 0);
 	heard();
 	for (i = 0; i < 100; i++) {
-		if (!ops->event(be, &ev)) {
+		if (!ops->event(n->r.f, &ev)) {
 			nic_rig_work(n);
-			assert_true(ops->event(be, &ev));
+			assert_true(ops->event(n->r.f, &ev));
 		}
 		assert_int_equal(ev.status, -i);
 		nic_rig_work(n);

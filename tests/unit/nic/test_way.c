@@ -157,7 +157,7 @@ static void until_the_peer_tells(void **state)
 	rig_run(&n->r);
 	assert_int_equal(fake_nic.num_modify, 0);
 	n->wakes = 0;
-	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_carrier.news(n->r.f, &far);
 	assert_int_equal(n->wakes, 1);
 	nic_rig_work(n); /* and has not said what it is needed for */
 	assert_int_equal(fake_nic.num_modify, 0);
@@ -168,7 +168,7 @@ static void until_the_peer_tells(void **state)
 	far.id = 77;
 	far.epoch = 1;
 	told("fab");
-	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_carrier.news(n->r.f, &far);
 	nic_rig_work(n);
 	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 	rig_run(&n->r);
@@ -231,7 +231,7 @@ static void nobody_tells(void **state)
 	nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
 	told("fab");
-	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_carrier.news(n->r.f, &far);
 	nic_rig_work(n);
 	assert_int_equal(fake_nic.num_modify, 0);
 }
@@ -262,7 +262,7 @@ static void with_patience(void **state)
 		memcpy(n->qp->qp.attr.ah.dgid, &far_gid, 16);
 	}
 	told("fab");
-	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_carrier.news(n->r.f, &far);
 	nic_rig_work(n);
 	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 	rig_run(&n->r);
@@ -332,7 +332,7 @@ static void its_peer_goes_by_the_wire(void **state)
 		assert_true(TAILQ_EMPTY(&n->r.f->host->nic[0].dev->undecided));
 		assert_true(route_is_ours(&n->qp->qp));
 		told("fab");
-		n->r.be.ops->peer_told(n->r.f, &peer);
+		nic_carrier.news(n->r.f, &far);
 		nic_rig_work(n);
 		assert_int_equal(fake_nic.num_modify, 0);
 		peer.tcp = NULL;
@@ -381,7 +381,7 @@ static void it_ends_meanwhile(void **state)
 	nic_rig_expect(n, 1, IBV_WC_WR_FLUSH_ERR);
 	told("fab");
 	n->wakes = 0;
-	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_carrier.news(n->r.f, &far);
 	assert_int_equal(n->wakes, 0); /* nobody waits */
 	peer.tcp = NULL;
 	rig_state(&n->r, n->qp, IBV_QPS_RESET);
@@ -405,7 +405,7 @@ static void destroyed_meanwhile(void **state)
 	rig_qp_free(&n->r, n->qp);
 	n->qp = NULL;
 	told("fab");
-	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_carrier.news(n->r.f, &far);
 	n->r.f->now += 2 * SECOND;
 	rig_run(&n->r);
 	nic_rig_work(n);
@@ -463,10 +463,10 @@ static void what_is_denied_ends(void **state)
 
 	told("fab");
 	to_rts(n);
-	n->r.be.ops->policy_changed(n->r.f);
+	nic_carrier.news(n->r.f, NULL);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
 	others.is_denied = true;
-	n->r.be.ops->policy_changed(n->r.f);
+	nic_carrier.news(n->r.f, NULL);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
 	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
 	nic_rig_work(n);

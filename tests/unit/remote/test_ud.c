@@ -207,7 +207,7 @@ static void groups(void **state)
 	struct ff_cqe c;
 
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(soft_ops.mcast_attach(t->h[i].r.f, &t->h[i].qp->qp, &group, 0), 0);
+		assert_int_equal(mcast_attach(t->h[i].r.f, &t->h[i].qp->qp, &group, 0), 0);
 	memset(t->h[0].buf, 0x77, 500);
 	rig_recv(&t->h[0].r, t->h[0].qp, 1, t->h[0].mr, hosts_at(t, 0, 10000), 1000);
 	hosts_recv(t, 2, 0, 1000);
@@ -220,7 +220,7 @@ static void groups(void **state)
 	assert_memory_equal(t->h[1].buf + 40, t->h[0].buf, 500);
 	assert_memory_equal(t->h[1].buf + 24, group.raw, 16);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(soft_ops.mcast_detach(t->h[i].r.f, &t->h[i].qp->qp, &group, 0), 0);
+		assert_int_equal(mcast_detach(t->h[i].r.f, &t->h[i].qp->qp, &group, 0), 0);
 }
 
 /* The first message for a group waits for the connection; one that does not come holds up nobody else. */
@@ -229,7 +229,7 @@ static void groups_wait(void **state)
 	struct ud *u = *state;
 	struct hosts *t = &u->t;
 
-	assert_int_equal(soft_ops.mcast_attach(t->h[1].r.f, &t->h[1].qp->qp, &group, 0), 0);
+	assert_int_equal(mcast_attach(t->h[1].r.f, &t->h[1].qp->qp, &group, 0), 0);
 	for (uint64_t i = 0; i < 3; i++)
 		hosts_recv(t, i, 1000 * i, 1000);
 	hosts_cut(t);
@@ -256,7 +256,7 @@ static void groups_wait(void **state)
 	hosts_connect(t);
 	hosts_run(t);
 	hosts_expect_none(t, 1);
-	assert_int_equal(soft_ops.mcast_detach(t->h[1].r.f, &t->h[1].qp->qp, &group, 0), 0);
+	assert_int_equal(mcast_detach(t->h[1].r.f, &t->h[1].qp->qp, &group, 0), 0);
 }
 
 /* Frames that a router sends as it likes: the connection ends, or nothing happens. */
@@ -412,11 +412,11 @@ static void late_burst(void **state)
 	late_up(&u);
 	late_post(&u, N, false);
 	late_expect(&u, N);
-	assert_int_equal(soft_ops.mcast_attach(u.t.h[1].r.f, &u.t.h[1].qp->qp, &group, 0), 0);
+	assert_int_equal(mcast_attach(u.t.h[1].r.f, &u.t.h[1].qp->qp, &group, 0), 0);
 	late_post(&u, N, true);
 	late_expect(&u, N);
 	assert_int_equal(u.t.h[1].qp->qp.stats.ud_drops, 0);
-	assert_int_equal(soft_ops.mcast_detach(u.t.h[1].r.f, &u.t.h[1].qp->qp, &group, 0), 0);
+	assert_int_equal(mcast_detach(u.t.h[1].r.f, &u.t.h[1].qp->qp, &group, 0), 0);
 	ud_down(&u);
 	rig_depth = 16;
 }

@@ -42,18 +42,17 @@ static void expect_works(void)
 
 static void expect_by(int host, const char *name)
 {
-	assert_string_equal(wire_carrier(&t.h[host].other), name);
+	assert_string_equal(wire_carried_by(&t.h[host].other), name);
 	assert_string_equal(t.h[host].qp->qp.send->by(&t.h[host].qp->qp), name);
 }
 
 /* As metrics tell it. */
 static void expect_counter(int host, const char *name, uint64_t value)
 {
-	struct backend *be = t.h[host].r.f->be;
-	struct backend_counter list[BACKEND_COUNTERS];
-	size_t n = be->ops->counters(be, list), i = 0;
+	struct carrier_counter list[CARRIER_COUNTERS];
+	size_t n = rio_carrier.counters(t.h[host].r.f, list), i = 0;
 
-	assert_true(n <= BACKEND_COUNTERS);
+	assert_true(n <= CARRIER_COUNTERS);
 	while (i < n && strcmp(list[i].name, name))
 		i++;
 	assert_true(i < n);
@@ -116,8 +115,8 @@ static void begins_later(void **state)
 		fake_rio.error = fails[i].err;
 		hosts_up(&t, IBV_QPT_RC);
 		assert_int_equal(fake_rio.fails, 0);
-		assert_true(!strcmp(wire_carrier(&t.h[0].other), "wire") ||
-			    !strcmp(wire_carrier(&t.h[1].other), "wire"));
+		assert_true(!strcmp(wire_carried_by(&t.h[0].other), "wire") ||
+			    !strcmp(wire_carried_by(&t.h[1].other), "wire"));
 		expect_works();
 		hosts_advance(&t, RIO_RETRY_NS + 1);
 		expect_by(0, "rio");
@@ -254,13 +253,13 @@ static void port_goes(void **state)
 	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
 	f = t.h[0].r.f;
-	f->be->ops->ready(f, t.h[0].other.by, EPOLLERR | EPOLLHUP);
+	CARRIERS_FIRST(ready, f, t.h[0].other.by, EPOLLERR | EPOLLHUP);
 	expect_lost(0, "RapidIO: the port is gone");
 	fake_rio.holds = true;
 	hosts_cut(&t);
 	hosts_connect(&t);
 	hosts_advance(&t, RIO_RETRY_NS + 1); /* it has an endpoint, and is not over yet */
-	f->be->ops->ready(f, t.h[0].other.by, EPOLLERR | EPOLLHUP);
+	CARRIERS_FIRST(ready, f, t.h[0].other.by, EPOLLERR | EPOLLHUP);
 	hosts_run(&t);
 	assert_int_equal(rio_rig_link(&t, 0)->state, RIO_CLOSED);
 	expect_works();

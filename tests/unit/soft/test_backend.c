@@ -17,12 +17,10 @@ static const struct backend_ops *ops = &soft_ops;
 static void what_it_is(void **state)
 {
 	struct ff_query_device_resp d;
-	struct backend be = { 0 };
 
 	(void)state;
 	memset(&d, 0, sizeof(d));
-	assert_string_equal(ops->name, "soft");
-	ops->query(&be, &d);
+	soft_describe(&d);
 	assert_string_equal(d.fw_ver, "soft");
 	/* no vendor's number: that of a locally administered address */
 	assert_true(d.vendor_id >> 16 & 2);
@@ -91,7 +89,7 @@ static void each_type_has_its_way(void **state)
 		assert_ptr_equal(sq->req.x.qp, &o.qp->qp);
 		assert_ptr_equal(sq->resp.from_wire.qp, &o.qp->qp);
 		assert_int_equal(sq->req.state, REQ_IDLE);
-		assert_null(ops->qp_peer(&o.qp->qp));
+		assert_null(o.qp->qp.dest);
 		rig_one_close(&o);
 	}
 }
@@ -99,20 +97,16 @@ static void each_type_has_its_way(void **state)
 static void who_the_peer_is(void **state)
 {
 	struct pair *p = *state;
-	struct qp handle = {
-		.type = IBV_QPT_XRC_RECV
-	}; /* another session's: it has no state here */
 
-	assert_ptr_equal(ops->qp_peer(&p->qp[0]->qp), &p->r.cont[1]);
-	assert_ptr_equal(ops->qp_peer(&p->qp[1]->qp), &p->r.cont[0]);
-	assert_null(ops->qp_peer(&handle));
+	assert_ptr_equal(p->qp[0]->qp.dest, &p->r.cont[1]);
+	assert_ptr_equal(p->qp[1]->qp.dest, &p->r.cont[0]);
 	rig_state(&p->r, p->qp[0], IBV_QPS_ERR);
-	assert_null(ops->qp_peer(&p->qp[0]->qp));
+	assert_null(p->qp[0]->qp.dest);
 	rig_connect(&p->r, p->qp[0], p->qp[1]);
 	rig_state(&p->r, p->qp[0], IBV_QPS_RESET);
-	assert_null(ops->qp_peer(&p->qp[0]->qp));
+	assert_null(p->qp[0]->qp.dest);
 	rig_state(&p->r, p->qp[0], IBV_QPS_INIT); /* it has a path, and goes nowhere yet */
-	assert_null(ops->qp_peer(&p->qp[0]->qp));
+	assert_null(p->qp[0]->qp.dest);
 }
 
 static enum req_state req(const struct rig_qp *q)
@@ -315,8 +309,7 @@ static void paths_to_a_container_are_forgotten(void **state)
 	struct pair *p = *state;
 	struct ah ah[2] = { { .cont = &p->r.cont[1] }, { .cont = &p->r.cont[2] } };
 	struct xrcd domain = { .num_refs = 1 };
-	struct soft_qp soft[2] = { { .dest = &p->r.cont[1] }, { .dest = &p->r.cont[2] } };
-	struct qp target[2] = { { .soft = &soft[0] }, { .soft = &soft[1] } };
+	struct qp target[2] = { { .dest = &p->r.cont[1] }, { .dest = &p->r.cont[2] } };
 
 	for (int i = 0; i < 2; i++) {
 		ah[i].o = (struct obj){ .kind = OBJ_AH, .ses = &p->s[0]->s };
@@ -325,12 +318,12 @@ static void paths_to_a_container_are_forgotten(void **state)
 	}
 	LIST_INSERT_HEAD(&p->r.cont[0].xrcds, &domain, entry);
 	ops->container_gone(p->r.f, &p->r.cont[1]);
-	assert_null(p->qp[0]->qp.soft->dest);
-	assert_ptr_equal(p->qp[1]->qp.soft->dest, &p->r.cont[0]);
+	assert_null(p->qp[0]->qp.dest);
+	assert_ptr_equal(p->qp[1]->qp.dest, &p->r.cont[0]);
 	assert_null(ah[0].cont);
 	assert_ptr_equal(ah[1].cont, &p->r.cont[2]);
-	assert_null(soft[0].dest);
-	assert_ptr_equal(soft[1].dest, &p->r.cont[2]);
+	assert_null(target[0].dest);
+	assert_ptr_equal(target[1].dest, &p->r.cont[2]);
 	LIST_REMOVE(&domain, entry);
 	for (int i = 0; i < 2; i++)
 		obj_remove(&p->s[0]->s.tab[OBJ_AH], &ah[i].o);
@@ -411,10 +404,10 @@ static void waits_for_somebody_to_come(void **state)
 	rig_run(&p.r);
 	assert_int_equal(req(p.qp[0]), REQ_WAIT_ACK); /* that was somebody else */
 	/* one whose path leads somewhere is not woken: it knows whom it waits for */
-	sq->dest = &p.r.cont[2];
+	sq->qp->dest = &p.r.cont[2];
 	ops->container_come(from);
 	assert_int_equal(req(p.qp[0]), REQ_WAIT_ACK);
-	sq->dest = NULL;
+	sq->qp->dest = NULL;
 	pair_down(&p);
 }
 

@@ -75,7 +75,7 @@ static void answers_of_the_directory(void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(step); i++) {
 		answers = &step[i].a;
 		route_resolve(p->r.f, &p->qp[0]->qp);
-		assert_ptr_equal(sq->dest, step[i].dest);
+		assert_ptr_equal(sq->qp->dest, step[i].dest);
 		assert_ptr_equal(sq->there, step[i].there);
 		assert_false(route_is_remote(&p->qp[0]->qp));
 		assert_int_equal(later.refs, 1 + (step[i].there == &later));

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * carrier.h - what moves WRs off this host: the wire, RapidIO, a NIC.
+ *
+ * The software device (soft/) is the device: objects, states, errors. It copies by itself between containers of this
+ * host. A carrier brings the frames of QPs to other hosts, or takes QPs over whole, as a NIC does. ffr/carriers.c has the
+ * list of carriers and chooses from it what the configuration names; each thread's struct backend has the choice.
+ * Each carrier is in a folder of its own.
+ *
+ * An op that is NULL does nothing. What a carrier adds to an object it hangs on the object (mr->backend, qp->nic).
+ */
+#ifndef FFR_FAST_CARRIER_H
+#define FFR_FAST_CARRIER_H
+
+#include "ffr/fast/fast.h"
+
+struct remote;
+struct ucma_ops;
+
+/* Something that a carrier counts, for operators: metrics have these names. */
+struct carrier_counter {
+	const char *name, *help;
+	bool gauge; /* it may become less */
+	uint64_t value;
+};
+#define CARRIER_COUNTERS 16u
+
+/* Who waits for an op that takes long; the waiter's memory. */
+struct carrier_later {
+	void (*done)(struct carrier_later *l, int err); /* by the control thread, from work() */
+};
+
+struct carrier {
+	const char *name;
+	const struct ucma_ops *ucma; /* rdma_cm beyond freeflow's hosts: ucma.h. NULL: none */
+
+	/* Control thread, before there are other threads. conf: the carrier's own. 0 or -errno. */
+	int (*open)(struct fast *f, const void *conf);
+	void (*close)(struct fast *f);
+	/* The runner's thread, before it is confined and before its first turn. 0, or -errno with a line in the log. */
+	int (*start)(struct fast *f);
+	/* Control thread: the runner has ended, and threads of the carrier's end. */
+	void (*stop)(struct fast *f);
+
+	/* ---- control thread, no lock: these may take long ------------------------------------------------- */
+	/* Take away from *dev what programs cannot have. */
+	void (*describe)(struct fast *f, struct ff_query_device_resp *dev);
+	/*
+	 * Make the carrier's part of an MR or a QP before anybody knows the object; end that of an MR, QP, PD or SRQ when
+	 * nobody does any more. An MR has its pages. The op may give an MR its keys and a QP its number. 0 or -errno.
+	 * With `l`: 1 if that takes long, then l->done() follows, and until then the MR, its PD and its pages stay.
+	 * Otherwise 0, and nothing was done.
+	 */
+	int (*make)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);
+	int (*end)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);
+	/* The QP, in state `now`, is about to get these attributes and that state, which is allowed. 0; or -errno: it keeps
+	 * what it has. */
+	int (*prepare)(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
+		       enum ibv_qp_state now, enum ibv_qp_state next);
+	/* On-demand memory is to be used soon, as the program says; its range is the MR's. */
+	void (*advise)(struct fast *f, struct mr *mr, const struct ff_advise_mr_req *req);
+	/* host->work_wake() was called, or a client's call is about to be answered. all: wait for each done() instead. */
+	void (*work)(struct fast *f, bool all);
+
+	/* ---- [lock] --------------------------------------------------------------------------------------- */
+	size_t (*counters)(struct fast *f, struct carrier_counter list[CARRIER_COUNTERS]);
+	/* The QP's state and attributes are new; `old` is the state before. True: the carrier has the QP, and the device
+	 * does nothing. */
+	bool (*claim)(struct fast *f, struct qp *qp, enum ibv_qp_state old);
+	void (*forget)(struct fast *f, struct qp *qp); /* the QP ends */
+	/*
+	 * The directory tells, on any thread; f: the first one. Something of that container of another host has changed
+	 * (epoch, host, up, mappings); NULL: the policy has. The op may ask the directory.
+	 */
+	void (*news)(struct fast *f, struct remote *r);
+
+	/* ---- [lock], runner ------------------------------------------------------------------------------- */
+	/* Receives were posted; srq or qp is NULL. True: the QP is the carrier's. */
+	bool (*recv)(struct fast *f, struct qp *qp, struct srq *srq);
+	/* The start of a turn: what has come in. The end of a turn: what goes out. The number of events. */
+	uint32_t (*poll)(struct fast *f);
+	uint32_t (*flush)(struct fast *f);
+	/* Before the runner sleeps: have epoll tell of what comes. True: something has come. */
+	bool (*arm)(struct fast *f);
+	/* epoll tells of what somebody put into f->epoll_fd with FAST_EPOLL_BACKEND. True: it is the carrier's. */
+	bool (*ready)(struct fast *f, void *what, uint32_t events);
+};
+
+/* A carrier that the configuration has chosen. A list of them ends with ops NULL. */
+struct carrier_use {
+	const struct carrier *ops;
+	const void *conf;
+};
+
+struct backend_ops;
+
+/* A thread's device (backend.h), and the carriers beside it. */
+struct backend {
+	const struct backend_ops *ops;
+	struct fast *f;
+	void *priv;
+	const struct carrier_use *carriers; /* of this host; NULL: none */
+	uint32_t num_open;		    /* of these */
+};
+
+#define CARRIER_FOREACH(u, f)                                                                      \
+	for (const struct carrier_use *u = (f)->be->carriers; u && u->ops; u++)
+/* Call that op of each carrier that has it. */
+#define CARRIERS_DO(op, f, ...)                                                                    \
+	CARRIER_FOREACH(u_, f)                                                                     \
+		if (u_->ops->op)                                                                   \
+	u_->ops->op(f, ##__VA_ARGS__)
+/* The first answer that is not 0, or 0; the carriers behind that one are not asked. */
+#define CARRIERS_FIRST(op, f, ...)                                                                 \
+	({                                                                                         \
+		int first_ = 0;                                                                    \
+		CARRIER_FOREACH(u_, f)                                                             \
+			if (!first_ && u_->ops->op)                                                \
+				first_ = u_->ops->op(f, ##__VA_ARGS__);                            \
+		first_;                                                                            \
+	})
+#define CARRIERS_SUM(op, f)                                                                        \
+	({                                                                                         \
+		uint32_t sum_ = 0;                                                                 \
+		CARRIER_FOREACH(u_, f)                                                             \
+			if (u_->ops->op)                                                           \
+				sum_ += u_->ops->op(f);                                            \
+		sum_;                                                                              \
+	})
+
+/* Does one of them make objects of its own, so that pages are to be there when an MR is registered? */
+static inline bool carriers_make_objects(const struct fast *f)
+{
+	CARRIER_FOREACH(u, f)
+		if (u->ops->make)
+			return true;
+	return false;
+}
+
+static inline const struct ucma_ops *carriers_ucma(const struct fast *f)
+{
+	CARRIER_FOREACH(u, f)
+		if (u->ops->ucma)
+			return u->ops->ucma;
+	return NULL;
+}
+
+#endif
