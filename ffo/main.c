@@ -43,9 +43,6 @@
 	X("key", 'k', "FILE", "PEM: its private key")                                              \
 	X("ca", 'a', "FILE", "PEM: the authorities that sign for hosts")                           \
 	X("crl", 'r', "FILE", "PEM: which certificates are revoked, a list of each authority")     \
-	X("roles", 'R', "MODE",                                                                    \
-	  "required, or optional: certificates that name no role may do\n"                         \
-	  "\t\t\teverything (required)")                                                           \
 	X("pool4", '4', "[TENANT=]PREFIX", "IPv4 addresses to give out (" ALLOC_POOL4_DEFAULT ")") \
 	X("pool6", '6', "[TENANT=]PREFIX",                                                         \
 	  "IPv6 addresses to give out\n\t\t\t(" ALLOC_POOL6_DEFAULT ")")                           \
@@ -66,7 +63,6 @@ struct options {
 	const char *listen[MAX_LISTEN];
 	size_t num_listen;
 	const char *cert, *key, *ca, *crl;
-	bool any_role;
 	const char *pools[MAX_POOLS];
 	size_t num_pools;
 	enum sandbox_mode sandbox;
@@ -140,13 +136,6 @@ static void set_sandbox(struct options *o, const char *mode)
 	o->sandbox = (enum sandbox_mode)m;
 }
 
-static void set_roles(struct options *o, const char *mode)
-{
-	o->any_role = !strcmp(mode, "optional");
-	if (!o->any_role && strcmp(mode, "required"))
-		refuse("--roles %s: must be required or optional", mode);
-}
-
 /* All three files, or none where nothing needs them. */
 static void check_tls(const struct options *o)
 {
@@ -190,9 +179,6 @@ static void parse_options(int argc, char **argv, struct options *o)
 			break;
 		case 'r':
 			o->crl = optarg;
-			break;
-		case 'R':
-			set_roles(o, optarg);
 			break;
 		case '4':
 			add_pool(o, AF_INET, optarg);
@@ -341,8 +327,7 @@ int main(int argc, char **argv)
 				  .cert = o.cert,
 				  .key = o.key,
 				  .ca = o.ca,
-				  .crl = o.crl,
-				  .any_role = o.any_role };
+				  .crl = o.crl };
 	err = ffo_create(&conf, &d.loop, &d.ffo);
 	if (err)
 		goto out;

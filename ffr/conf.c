@@ -83,16 +83,6 @@ static int valid_spin(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
-static int valid_roles(cfg_t *cfg, cfg_opt_t *opt)
-{
-	const char *s = cfg_opt_getnstr(opt, 0);
-
-	if (!strcmp(s, "required") || !strcmp(s, "optional"))
-		return 0;
-	cfg_error(cfg, "%s: \"%s\" is neither required nor optional", opt->name, s);
-	return -1;
-}
-
 static int valid_level(cfg_t *cfg, cfg_opt_t *opt)
 {
 	enum log_level level;
@@ -417,7 +407,6 @@ static cfg_t *conf_open(void)
 		CFG_STR("wire_key", NULL, CFGF_NONE),
 		CFG_STR("wire_ca", NULL, CFGF_NONE),
 		CFG_STR("wire_crl", NULL, CFGF_NONE),
-		CFG_STR("wire_roles", "required", CFGF_NONE),
 		CFG_BOOL("wire_check_address", cfg_true, CFGF_NONE),
 		CFG_INT("fence_after", 300, CFGF_NONE),
 		CFG_SEC("limits", limit_opts, CFGF_NONE),
@@ -453,7 +442,6 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "wire_key", valid_path);
 	cfg_set_validate_func(cfg, "wire_ca", valid_path);
 	cfg_set_validate_func(cfg, "wire_crl", valid_path);
-	cfg_set_validate_func(cfg, "wire_roles", valid_roles);
 	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		cfg_set_validate_func(cfg, ranges[i].name, valid_range);
 #define X(name, normal, untrusted) cfg_set_validate_func(cfg, "defaults|" #name, valid_default);
@@ -486,7 +474,6 @@ static int take_wire(struct ffr_conf *c, cfg_t *cfg)
 	c->wire_tls = cfg_getbool(cfg, "wire_tls");
 	c->wire_check_addr = cfg_getbool(cfg, "wire_check_address");
 	c->fence_after = (uint32_t)cfg_getint(cfg, "fence_after");
-	c->wire_any_role = !strcmp(cfg_getstr(cfg, "wire_roles"), "optional");
 	if (take_str(&c->cluster, cfg, "cluster") ||
 	    take_str(&c->wire_listen, cfg, "wire_listen") ||
 	    take_str(&c->wire_advertise, cfg, "wire_advertise") ||
@@ -840,9 +827,7 @@ void conf_free(struct ffr_conf *c)
 
 struct tls_files conf_tls_files(const struct ffr_conf *c)
 {
-	return (struct tls_files){ .cert = c->wire_cert,
-				   .key = c->wire_key,
-				   .ca = c->wire_ca,
-				   .crl = c->wire_crl,
-				   .any_role = c->wire_any_role };
+	return (struct tls_files){
+		.cert = c->wire_cert, .key = c->wire_key, .ca = c->wire_ca, .crl = c->wire_crl
+	};
 }

@@ -47,7 +47,6 @@ struct ffr_conf {
 	char *wire_key;	      /* its private key */
 	char *wire_ca;	      /* who may sign the hosts' certificates */
 	char *wire_crl;	      /* which of them are revoked; NULL: none is asked for */
-	bool wire_any_role;   /* certificates that name no role are taken */
 	char *metrics;	      /* "tcp:ADDR:PORT" of the loopback or "unix:/path"; NULL: none */
 	bool wire_check_addr; /* without TLS: a host comes from its own address only */
 	uint32_t fence_after; /* s: orch/fence.c; 0: never */

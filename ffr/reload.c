@@ -44,7 +44,6 @@
 	X(fast.latency, "counters")                                                                \
 	X(rio.port, "rio_port")                                                                    \
 	X(wire_tls, "wire_tls")                                                                    \
-	X(wire_any_role, "wire_roles")                                                             \
 	X(wire_check_addr, "wire_check_address")                                                   \
 	X(fence_after, "fence_after")
 

@@ -134,10 +134,11 @@ static int check_peer(struct request *r)
 
 int access_check(struct request *r)
 {
-	enum tls_role role = r->conn->tls ? tls_stream_role(r->conn->tls) : TLS_ROLE_NONE;
+	enum tls_role role;
 
-	if (role == TLS_ROLE_NONE)
+	if (!r->conn->tls)
 		return 0;
+	role = tls_stream_role(r->conn->tls);
 	switch ((enum ffo_grant)granted[role][r->op]) {
 	case FFO_GRANT_ALL:
 		return 0;

@@ -32,7 +32,6 @@ struct ffo_conf {
 	/* PEM files for tls: addresses, as in tls.h, which are read again when they change; or NULL. */
 	const char *cert, *key, *ca;
 	const char *crl; /* which certificates are revoked, likewise; NULL: none is asked for */
-	bool any_role;	 /* a certificate that names no role may ask for everything */
 	const struct ffo_store_ops *store_ops; /* NULL: what `store` says */
 };
 

@@ -799,11 +799,9 @@ static int set_pools(struct ffo *f, const struct ffo_conf *conf)
 
 static int open_tls(struct ffo *f, const struct ffo_conf *conf)
 {
-	struct tls_files files = { .cert = conf->cert,
-				   .key = conf->key,
-				   .ca = conf->ca,
-				   .crl = conf->crl,
-				   .any_role = conf->any_role };
+	struct tls_files files = {
+		.cert = conf->cert, .key = conf->key, .ca = conf->ca, .crl = conf->crl
+	};
 	char why[512];
 
 	if (!conf->cert)

@@ -88,11 +88,9 @@ static unsigned int roles_of(const X509 *cert, enum tls_role *role)
 #define WRONG_MANY  NUM_ROLES /* or the role's number */
 static_assert(NUM_ROLES < WRONG_SHIFT, "a bit for each");
 
-void tls_takes(SSL *ssl, const struct tls *t, unsigned int roles)
+void tls_takes(SSL *ssl, unsigned int roles)
 {
-	uintptr_t bits = roles | (t->any_role ? TLS_TAKES(NONE) : 0);
-
-	SSL_set_app_data(ssl, (void *)bits);
+	SSL_set_app_data(ssl, (void *)(uintptr_t)roles);
 }
 
 /*

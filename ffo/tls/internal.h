@@ -20,11 +20,10 @@ struct tls {
 	struct tls_crl *crl; /* NULL: there is no list */
 	X509_STORE *trust;   /* with a list: what certificates are checked against */
 	unsigned int list;   /* its number */
-	bool any_role;
 };
 
 /* Which roles the SSL's other side may have: TLS_TAKES(), or'ed. */
-void tls_takes(SSL *ssl, const struct tls *t, unsigned int roles);
+void tls_takes(SSL *ssl, unsigned int roles);
 /* For SSL_set_verify(). */
 int tls_verify_role(int ok, X509_STORE_CTX *ctx);
 /* Was it refused for its role? Then `why` has a line. */

@@ -227,7 +227,6 @@ struct tls *tls_create(const struct tls_files *files, char *err, size_t size)
 		tls_free(t);
 		return NULL;
 	}
-	t->any_role = files->any_role;
 	files_look(t, t->changed);
 	t->ctx = ctx_create(t, err, size);
 	if (t->ctx && files->crl)
@@ -237,8 +236,6 @@ struct tls *tls_create(const struct tls_files *files, char *err, size_t size)
 		return NULL;
 	}
 	trust_make(t);
-	if (t->any_role)
-		log_warn("TLS: certificates that name no role are taken as of any");
 	return t;
 }
 
@@ -269,7 +266,7 @@ SSL *tls_open(struct tls *t, bool connects, unsigned int roles)
 		SSL_free(ssl);
 		return NULL;
 	}
-	tls_takes(ssl, t, roles);
+	tls_takes(ssl, roles);
 	if (connects)
 		SSL_set_connect_state(ssl);
 	else

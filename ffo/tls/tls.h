@@ -28,7 +28,7 @@ struct tls_cert;
 	X(ORCHESTRATOR, orchestrator, "an orchestrator")
 
 enum tls_role {
-	TLS_ROLE_NONE, /* it names none, and roles are optional */
+	TLS_ROLE_NONE, /* the certificate names none, and is refused */
 #define X(NAME, name, words) TLS_ROLE_##NAME,
 	TLS_ROLES(X)
 #undef X
@@ -36,12 +36,10 @@ enum tls_role {
 
 /*
  * PEM files: the own certificate (and those between it and the CA's), its key, who may sign, and which
- * certificates are revoked (NULL: none is asked for). any_role: a certificate that names no role is
- * taken as one of any.
+ * certificates are revoked (NULL: none is asked for).
  */
 struct tls_files {
 	const char *cert, *key, *ca, *crl;
-	bool any_role;
 };
 
 /* NULL: `err` has one line. */

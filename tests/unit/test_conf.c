@@ -34,7 +34,6 @@ static void assert_defaults(const struct ffr_conf *conf)
 	assert_string_equal(c.orchestrator, "embedded");
 	assert_string_equal(c.cluster, "freeflow");
 	assert_true(c.wire_tls);
-	assert_false(c.wire_any_role);
 	assert_true(c.wire_check_addr);
 	assert_int_equal(c.fence_after, 300);
 	assert_true(strlen(c.hostname) > 0);
@@ -203,7 +202,6 @@ static void every_option(void **state)
 				   "wire_key = /etc/ff/h0.key\n"
 				   "wire_ca = /etc/ff/ca.pem\n"
 				   "wire_crl = /etc/ff/crl.pem\n"
-				   "wire_roles = optional\n"
 				   "wire_check_address = false\n"
 				   "fence_after = 60\n"
 				   "limits {\n"
@@ -255,7 +253,6 @@ static void every_option(void **state)
 	assert_string_equal(c.wire_key, "/etc/ff/h0.key");
 	assert_string_equal(c.wire_ca, "/etc/ff/ca.pem");
 	assert_string_equal(c.wire_crl, "/etc/ff/crl.pem");
-	assert_true(c.wire_any_role);
 	assert_false(c.wire_check_addr);
 	assert_int_equal(c.fence_after, 60);
 #define X(name, def, max) assert_int_equal(c.limits.name, 7);
@@ -368,7 +365,6 @@ static void bad_files_are_refused(void **state)
 		{ "wire_key = h0.key\n", 1, "absolute" },
 		{ "wire_ca = ca.pem\n", 1, "absolute" },
 		{ "wire_crl = crl.pem\n", 1, "absolute" },
-		{ "wire_roles = none\n", 1, "neither required nor optional" },
 		{ "wire_tls = perhaps\n", 1, "wire_tls" },
 		{ "limits {\n max_qp = 0\n}\n", 2, "max_qp" },
 		{ "limits {\n max_qp = 32769\n}\n", 2, "32768" },

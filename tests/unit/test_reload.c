@@ -63,7 +63,6 @@ static const struct {
 	{ "wire_key", "/x" },
 	{ "wire_ca", "/x" },
 	{ "wire_crl", "/x" },
-	{ "wire_roles", "optional" },
 	{ "wire_check_address", "false" },
 	{ "fence_after", "7" },
 	{ "limits", NULL },

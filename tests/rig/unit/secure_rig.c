@@ -46,15 +46,13 @@ static long make(const struct authority *a, const char *name, const char *san, i
 }
 
 const char *secure_client_crl;
-bool secure_client_any_role;
 
 struct tls *secure_tls_of(const char *name, const char *ca)
 {
 	struct tls_files files = { .cert = secure_file(name, ".pem"),
 				   .key = secure_file(name, ".key"),
 				   .ca = secure_file(ca, ".pem"),
-				   .crl = secure_client_crl,
-				   .any_role = secure_client_any_role };
+				   .crl = secure_client_crl };
 	char err[512] = "";
 	struct tls *tls = tls_create(&files, err, sizeof(err));
 
@@ -73,7 +71,6 @@ int secure_setup(void **state)
 	uv_loop_init(&t->loop);
 	secure_make_as(&secure_ours, "orchestrator", "server", "ffo", 5);
 	secure_client_crl = NULL;
-	secure_client_any_role = false;
 	*state = t;
 	return 0;
 }
@@ -101,7 +98,6 @@ const char *secure_serve(struct test *t, const char *cert, const char *listen)
 	socklen_t len = sizeof(sa);
 
 	conf.crl = secure_server.crl;
-	conf.any_role = secure_server.any_role;
 	conf.max_clients = MAX_CLIENTS;
 	if (!t->ffo)
 		assert_int_equal(ffo_create(&conf, &t->loop, &t->ffo), 0);

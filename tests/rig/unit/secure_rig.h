@@ -41,8 +41,6 @@ long secure_make_as(const struct authority *a, const char *role, const char *nam
 		    int days);
 /* Of clients, for those tests that say so. */
 extern const char *secure_client_crl;
-/* ... whatever role the other end has. */
-extern bool secure_client_any_role;
 struct tls *secure_tls_of(const char *name, const char *ca);
 
 /* ---- the orchestrator, and what it logs ------------------------------------------------------- */
@@ -52,7 +50,6 @@ struct ffo_conf secure_conf(const char *cert);
 /* What the orchestrator has beside its certificate, for those tests that say so. */
 struct secure_server {
 	const char *crl;
-	bool any_role;
 };
 extern struct secure_server secure_server;
 /* With that certificate; the address it listens at. */

@@ -112,8 +112,6 @@ static void test_bad_options(void **state)
 		  "see ffo --help\n" },
 		{ 2, "--crl /a",
 		  "ffo: --crl is for tls: addresses: there is no --cert; see ffo --help\n" },
-		{ 2, "--roles some",
-		  "ffo: --roles some: must be required or optional; see ffo --help\n" },
 		{ 1, "--store :memory: --cert /none --key /b --ca /c", NULL },
 		{ 2, "--pool4 10.0.0.1/8",
 		  "ffo: address pool \"10.0.0.1/8\" has bits set behind its length; see ffo --help\n" },

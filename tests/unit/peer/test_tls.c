@@ -183,21 +183,6 @@ static void tls_new_certificates(void **state)
 	assert_true(joined(A, B));
 }
 
-/* One that names no role is a host's, where that is allowed. */
-static void tls_any_role(void **state)
-{
-	char err[256] = "";
-
-	(void)state;
-	prepare_tls(A, "a", "ca.pem");
-	nodes[A].r.conf.wire_any_role = true;
-	assert_int_equal(node_start(A, err, sizeof(err)), 0);
-	up_tls(B, "roleless", "ca.pem");
-	nodes_meet();
-	want(B, A);
-	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
-}
-
 static void new_list(const long *serials, size_t n)
 {
 	crl_make(&ours, serials, n, 5, file("new.crl"), false);
@@ -353,6 +338,6 @@ int main(void)
 			      NODES_TEST(tls_both_at_once), NODES_TEST(tls_who_is_not_let_in),
 			      NODES_TEST(tls_common_name), NODES_TEST(tls_and_plain),
 			      NODES_TEST(tls_silence), NODES_TEST(tls_new_certificates),
-			      NODES_TEST(tls_files), NODES_TEST(tls_any_role),
-			      NODES_TEST(tls_revoked), NODES_TEST(tls_list_gone));
+			      NODES_TEST(tls_files), NODES_TEST(tls_revoked),
+			      NODES_TEST(tls_list_gone));
 }

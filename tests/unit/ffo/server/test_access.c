@@ -28,8 +28,8 @@
 		uv_run(&t->loop, UV_RUN_NOWAIT);                                                   \
 	}
 
-enum { H0, H1, BOSS, OLD, NUM_WHO };
-static const char *const who_name[] = { "h0", "h1", "boss", "old" };
+enum { H0, H1, BOSS, NUM_WHO };
+static const char *const who_name[] = { "h0", "h1", "boss" };
 
 struct who {
 	struct ffo_client *client;
@@ -117,12 +117,11 @@ static const char *text_of(int i, const char *object, const char *key)
 
 /* ---- fixture --------------------------------------------------------------------------------- */
 
-static const char *serve(bool any_role)
+static const char *serve(void)
 {
 	struct ffo_conf conf = { .cert = file("server", ".pem"),
 				 .key = file("server", ".key"),
 				 .ca = file("ca", ".pem"),
-				 .any_role = any_role,
 				 .max_clients = 8 };
 	static char address[64];
 	struct sockaddr_in sa;
@@ -159,7 +158,7 @@ static int up(void **state)
 	memset(t->fd, 0xff, sizeof(t->fd));
 	uv_loop_init(&t->loop);
 	*state = t;
-	address = serve(false);
+	address = serve();
 	for (int i = H0; i <= BOSS; i++)
 		join(i, address);
 	for (int i = H0; i <= H1; i++)
@@ -396,26 +395,6 @@ static void test_groups(void **state)
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
-/* Where roles are optional, who names none may do all, as everybody at a Unix socket. */
-static void test_no_role(void **state)
-{
-	(void)state;
-	down(state);
-	t = calloc(1, sizeof(*t));
-	memset(t->fd, 0xff, sizeof(t->fd));
-	uv_loop_init(&t->loop);
-	*state = t;
-	join(OLD, serve(true));
-	OK(OLD, POLICY_SET, "{s:s, s:s, s:s}", "a", "a", "b", "b", "action", "allow");
-	OK(OLD, CONTAINER_ADD, "{s:s, s:s, s:{s:i}}", "name", "x", "host", "h0", "limits", "max_qp",
-	   7);
-	OK(OLD, CONTAINER_SET, "{s:s, s:s}", "name", "x", "host", "h1");
-	OK(OLD, CONTAINER_LIST, "{}");
-	OK(OLD, MAP_LIST, "{}");
-	DENIED(OLD, HOST_REGISTER, "{s:s}", "host", "h0"); /* it is old's */
-	OK(OLD, HOST_REGISTER, "{s:s}", "host", "old");
-}
-
 /* Who comes over a Unix socket has no certificate, and may do all. */
 static void test_unix_socket(void **state)
 {
@@ -445,7 +424,6 @@ static int make_files(void **state)
 	issue(&a, "h0", "DNS:h0,URI:freeflow:host");
 	issue(&a, "h1", "DNS:h1,URI:freeflow:host,URI:freeflow:tenant/a,URI:freeflow:tenant/c");
 	issue(&a, "boss", "DNS:boss,URI:freeflow:operator");
-	issue(&a, "old", "DNS:old");
 	authority_free(&a);
 	return 0;
 }
@@ -467,5 +445,5 @@ int main(void)
 	return UNIT_RUN_GROUP(make_files, remove_files, T(test_host_is_no_operator),
 			      T(test_operator), T(test_own_containers), T(test_others_containers),
 			      T(test_mappings), T(test_watched_mappings), T(test_resolved),
-			      T(test_groups), T(test_no_role), T(test_unix_socket));
+			      T(test_groups), T(test_unix_socket));
 }
