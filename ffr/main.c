@@ -153,7 +153,7 @@ static int conf_complete(struct ffr_conf *c, const struct args *a)
 
 /*
  * Every session takes several descriptors. And the router and the keeper can send descriptors while their user has no more
- * than this limit on their way (unix(7), ETOOMANYREFS): the keeper's user is that of most containers, root.
+ * than this limit on their way (unix(7), ETOOMANYREFS).
  */
 static void raise_nofile(void)
 {
@@ -540,11 +540,12 @@ static int check(const struct source *s)
 /* The first process. Its exit status. */
 static int parent_main(const struct ffr_conf *conf, char **argv, struct source *source, char *text)
 {
-	const struct sandbox_conf box = { .mode = conf->sandbox };
+	struct sandbox_conf box = { .mode = conf->sandbox };
 	struct parent_conf parent = { .box = &box, .argv = argv, .reread = reread, .arg = source };
 	struct user u;
 	int err = own_user(conf, &u);
 
+	box.user = err ? NULL : &u;
 	if (!err || err == -ENOENT)
 		parent.orphans = orphans_start(&box, err ? NULL : &u, &parent.orphans_sock);
 	if (parent.orphans > 0)

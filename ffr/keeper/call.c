@@ -18,6 +18,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/keeper/keeper.h"
+#include "ffr/keeper/opener.h"
 
 void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
 
@@ -248,7 +249,7 @@ int keeper_open_ffmem(void)
 {
 	struct keeper_req req = { .op = KEEPER_OPEN_FFMEM };
 
-	return keeper < 0 ? ffmem_open() : call_for_fd(&req);
+	return keeper < 0 ? opener_device(OPENER_FFMEM) : call_for_fd(&req);
 }
 
 static struct keeper_req named(enum keeper_op op, const char *name)
@@ -279,7 +280,7 @@ int keeper_open_rio(void)
 {
 	struct keeper_req req = { .op = KEEPER_OPEN_RIO };
 
-	return keeper < 0 ? rio_node_open() : call_for_fd(&req);
+	return keeper < 0 ? opener_device(OPENER_RIO) : call_for_fd(&req);
 }
 
 void keeper_let_go(const char *name)

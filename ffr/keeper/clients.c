@@ -29,6 +29,7 @@
 
 #include "ffr/keeper/keeper.h"
 #include "ffr/keeper/mounts.h"
+#include "ffr/keeper/opener.h"
 #include "ffr/lib/fds.h"
 
 #define MAX_CLIENTS (1u << 20)
@@ -120,7 +121,7 @@ static void look(const struct question *q, int memory[2], int *status, struct ke
 	if (a->err)
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)peer.pid);
-	*status = open(path, O_RDONLY | O_CLOEXEC); /* of that process, if it still lives below */
+	*status = opener_proc(path); /* of that process, if it still lives below */
 	why = ctl_peer_memory(&peer, memory[0], memory[1]);
 	if (why) {
 		snprintf(a->why, sizeof(a->why), "%s", why);

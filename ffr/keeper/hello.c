@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include "ffr/keeper/mounts.h"
+#include "ffr/keeper/opener.h"
 #include "ffr/lib/cgroup.h"
 
 #ifndef SO_PEERPIDFD
@@ -176,7 +177,7 @@ static bool has_number(pid_t pid, long number)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	f = fopen(path, "re");
+	f = opener_proc_stream(path);
 	if (!f)
 		return false;
 	while (getline(&line, &size, f) > 0) {
@@ -235,7 +236,7 @@ const char *ctl_peer_memory(const struct ctl_peer *peer, int mem, int maps)
 
 int ctl_peer_in_cgroup(const struct ctl_peer *peer, const char *cgroup, char path[CGROUP_MAX])
 {
-	int err = cgroup_of(peer->pid, path);
+	int err = opener_cgroup_of(peer->pid, path);
 
 	if (err)
 		*path = '\0';

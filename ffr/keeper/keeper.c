@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ffr/keeper/opener.h"
 #include "ffr/lib/fds.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
@@ -92,13 +93,6 @@ static int serve_runs(const char *cgroup, const int *fds)
 	return runs_start(fds[0], cgroup, fds[1]);
 }
 
-int ffmem_open(void)
-{
-	int fd = open("/dev/ffmem", O_RDWR | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
 int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		 struct keeper_resp *resp)
 {
@@ -134,14 +128,14 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		resp->status = fd < 0 ? fd : 0;
 		break;
 	case KEEPER_OPEN_RIO:
-		fd = rio_node_open();
+		fd = opener_device(OPENER_RIO);
 		resp->status = fd < 0 ? fd : 0;
 		break;
 	case KEEPER_LET_GO:
 		resp->status = held_del(req.name);
 		break;
 	case KEEPER_OPEN_FFMEM:
-		fd = ffmem_open();
+		fd = opener_device(OPENER_FFMEM);
 		resp->status = fd < 0 ? fd : 0;
 		break;
 	case KEEPER_RUNS:
@@ -220,8 +214,6 @@ void keeper_main(int sock, const struct sandbox_conf *conf)
 	pid_t parent = getppid();
 
 	/* what the router is told to stop by; this one ends with its parent */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-		_exit(EXIT_FAILURE);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	prctl(PR_SET_NAME, "ffr-keeper");
@@ -230,7 +222,9 @@ void keeper_main(int sock, const struct sandbox_conf *conf)
 		_exit(EXIT_FAILURE);
 	sock = STDERR_FILENO + 1;
 	syscall(SYS_close_range, sock + 1, ~0u, 0);
-	if (sandbox_prepare(conf) || sandbox_enter(SANDBOX_KEEPER))
+	/* another user has no PDEATHSIG any more, so it comes behind sandbox_prepare() */
+	if (opener_start(conf) || sandbox_prepare(conf) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+	    getppid() != parent || sandbox_enter(SANDBOX_KEEPER))
 		_exit(EXIT_FAILURE);
 	while ((n = receive(sock, buf, sizeof(buf), fds, &n_fds)) > 0 || n_fds) {
 		fd = keeper_serve(buf, n > 0 ? (size_t)n : 0, fds, n_fds, &resp);

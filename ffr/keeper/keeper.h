@@ -21,6 +21,7 @@
  *	map_file.c the file behind a mapping
  *	held.c     sockets that stay
  *	rio.c      the device of RapidIO
+ *	opener.c   a child of the keeper: it alone opens files, and can name none
  *
  * The room may use abi/ and lib/.
  */
@@ -238,14 +239,12 @@ int held_add(const char name[KEEPER_NAME], int fd);
 int held_get(const char name[KEEPER_NAME]);
 int held_del(const char name[KEEPER_NAME]);
 void held_clear(void); /* for tests */
-/* rio.c: before keeper_start(): this host's routers may have the device; opening it, in this process. */
+/* rio.c: before keeper_start(): this host's routers may have the device; opening it, in this process (opener.c). */
 void rio_node_allow(void);
 int rio_node_open(void);
 extern const char *rio_node; /* its path; tests have another one */
 /* map_file.c: the client's own maps prove that it has the file mapped so. */
 int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool writes);
-/* keeper.c */
-int ffmem_open(void);
 /*
  * keeper.c: serve one request of `len` bytes with n_fds descriptors, which it takes. A descriptor
  * to be sent along and then closed, or -1. Hostile input: the router may have been taken over.

@@ -32,6 +32,7 @@
 
 #include "ffr/keeper/mounts.h"
 #include "ffr/keeper/keeper.h"
+#include "ffr/keeper/opener.h"
 
 /* <linux/memfd.h>, which does not go with <sys/mman.h> */
 #define HUGE_2MB (21u << 26)
@@ -78,7 +79,6 @@ int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool w
 {
 	static const char *const shm[] = { "tmpfs", "hugetlbfs", NULL };
 	const uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (writes ? FF_VMA_WRITE : 0);
-	int flags = (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	struct statx st;
 	struct ff_vma now = { 0 };
 	char path[64];
@@ -102,10 +102,9 @@ int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool w
 		goto out;
 	if (!kernel_shm(dev) && !mounts_is(pid, dev, shm))
 		goto out;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
-	fd = open(path, flags);
+	fd = opener_shm(handle, writes);
 	if (fd < 0) {
-		err = -errno;
+		err = fd;
 		goto out;
 	}
 	if (ff_vma_ask(maps, v->start, &now) || !same_mapping(v, &now) || !ctl_peer_lives(pidfd)) {

@@ -19,6 +19,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "ffr/keeper/opener.h"
+
 #define TYPE_SIZE  16	 /* longer ones are nobody's question */
 #define MOUNTS_NUM 8192u /* lines that are kept */
 /* A table that changes while it is read is read again, so often, if it is so short: 0.1 ms each. */
@@ -104,7 +106,7 @@ static bool table_read(pid_t pid)
 
 	forget();
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = opener_proc(path);
 	if (fd < 0)
 		return true;
 	kept.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);

@@ -32,6 +32,7 @@
 
 #include "ffr/keeper/keeper.h"
 #include "ffr/keeper/mounts.h"
+#include "ffr/keeper/opener.h"
 #include "ffr/lib/cgroup.h"
 #include "ffr/lib/fds.h"
 
@@ -126,20 +127,15 @@ static bool begins(const char *s, const char *path)
 	return !strncmp(s, path, n) && (!s[n] || s[n] == '/');
 }
 
-/* The number of the mount that the descriptor is of, or -1. */
+/* The number of the mount that the descriptor is of, or -1. Asks no file system. */
 static int mount_of(int fd)
 {
-	char path[64], line[128];
-	int id = -1;
-	FILE *f;
+	struct statx st;
 
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		sscanf(line, "mnt_id: %d", &id);
-	if (f)
-		fclose(f);
-	return id;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) ||
+	    !(st.stx_mask & STATX_MNT_ID))
+		return -1;
+	return (int)st.stx_mnt_id;
 }
 
 /* Of the folder's mount: the rest of the path is the same in the file system. */
@@ -171,7 +167,7 @@ static int folder_find(struct folder *d, int fd)
 	if (n <= 0 || id < 0)
 		return -ENOENT;
 	path[n] = '\0';
-	f = fopen("/proc/self/mountinfo", "re");
+	f = opener_proc_stream("/proc/self/mountinfo");
 	while (f && getline(&text, &size, f) > 0)
 		if (line_parse(text, &l) && l.id == id)
 			err = folder_at(d, &l, path) ? 0 : -EXDEV;
@@ -237,7 +233,7 @@ static void table_look(struct runs *r, const char *pid)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%s/mountinfo", pid);
-	f = fopen(path, "re");
+	f = opener_proc_stream(path);
 	while (f && sum < MOUNTS_MAX && (n = getline(&text, &size, f)) > 0) {
 		sum += (size_t)n;
 		line_look(r, text);
@@ -253,7 +249,8 @@ static void process_look(struct runs *r, const char *pid)
 	char cgroup[CGROUP_MAX];
 	ino_t space;
 
-	if (*r->cgroup && !cgroup_of((pid_t)atoi(pid), cgroup) && cgroup_within(cgroup, r->cgroup))
+	if (*r->cgroup && !opener_cgroup_of((pid_t)atoi(pid), cgroup) &&
+	    cgroup_within(cgroup, r->cgroup))
 		r->found |= KEEPER_RUNS_CGROUP;
 	space = space_of(pid);
 	if (space && space_is_new(r, space))
@@ -265,13 +262,20 @@ static int look_through(struct runs *r)
 	int err = folder_find(&r->folder, r->dir);
 	struct dirent *e;
 	DIR *d;
+	int fd;
 
 	if (err)
 		return err;
 	space_is_new(r, space_of("self"));
-	d = opendir("/proc");
-	if (!d)
-		return -errno;
+	fd = opener_proc("/proc");
+	if (fd < 0)
+		return fd;
+	d = fdopendir(fd);
+	if (!d) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
 	while ((e = readdir(d)) && !(r->found & KEEPER_RUNS_MOUNTED))
 		if (isdigit((unsigned char)e->d_name[0]))
 			process_look(r, e->d_name);

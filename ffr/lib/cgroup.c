@@ -91,35 +91,52 @@ const char *cgroup_parse(char *text)
 }
 
 /* All of that file, at most size - 1 bytes. 0 or -errno. */
-static int text_read(const char *name, char *text, size_t size)
+static int file_read(int fd, char *text, size_t size)
 {
-	int fd = open(name, O_RDONLY | O_CLOEXEC), err;
 	size_t len = 0;
 	ssize_t n;
 
-	if (fd < 0)
-		return -errno;
 	do
 		n = read(fd, text + len, size - 1 - len);
 	while (n > 0 && (len += (size_t)n) < size - 1);
-	err = n < 0 ? -errno : 0;
-	close(fd);
 	text[len] = '\0';
+	return n < 0 ? -errno : 0;
+}
+
+static int text_read(const char *name, char *text, size_t size)
+{
+	int fd = open(name, O_RDONLY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = file_read(fd, text, size);
+	close(fd);
 	return err;
 }
 
 int cgroup_of(pid_t pid, char path[CGROUP_MAX])
 {
-	char name[32], *text = malloc(TEXT_MAX);
+	char name[32];
+	int fd, err;
+
+	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	err = cgroup_read(fd, path);
+	close(fd);
+	return err;
+}
+
+int cgroup_read(int fd, char path[CGROUP_MAX])
+{
+	char *text = malloc(TEXT_MAX);
 	const char *found;
 	int err;
 
 	if (!text)
 		return -ENOMEM;
-	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
-	err = text_read(name, text, TEXT_MAX);
-	if (err == -ENOENT)
-		err = -ESRCH;
+	err = file_read(fd, text, TEXT_MAX);
 	found = err ? NULL : cgroup_parse(text);
 	if (found)
 		memcpy(path, found, strlen(found) + 1);

@@ -41,6 +41,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -51,6 +52,7 @@
 
 #include "ffr/abi/ff_vma.h"
 #include "ffr/lib/log.h"
+#include "ffr/lib/user.h"
 #include "kmod/ffmem.h"
 #include "kmod/ffrio.h"
 
@@ -338,12 +340,12 @@ static const struct rule orphans[] = {
 	ANY(newfstatat),
 };
 
-/* Of open(): what makes a file, or ends one, and what only writes. O_DIRECTORY, a part of O_TMPFILE, may be. */
-#define MAKES_FILES (O_CREAT | O_TRUNC | O_WRONLY | (O_TMPFILE & ~O_DIRECTORY))
-
-/* Clients' processes, by what they handed over and by their numbers. arm64 has readlinkat and ppoll only. */
+/*
+ * Clients' processes, by what they handed over and by their numbers. A file can be named and asked about, and not be
+ * opened. arm64 has readlinkat and ppoll only.
+ */
 static const struct rule processes[] = {
-	WHEN(openat, BITS(2, MAKES_FILES, 0)),
+	WHEN(openat, WORD(2, O_PATH | O_CLOEXEC)),
 	ANY(newfstatat),
 	ANY(fstat),
 	ANY(statx),
@@ -360,6 +362,36 @@ static const struct rule processes[] = {
 	ANY(lseek), /* fclose() before the end */
 	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
 };
+
+/*
+ * The opener, whose paths filter_create() adds. None of these changes what is mapped: so nobody can write to the memory
+ * that has the paths, which is read-only when the filter is loaded.
+ */
+static const struct rule opener[] = {
+	ANY(recvmsg),
+	ANY(sendmsg),
+	ANY(fstat),
+	ANY(fstatfs),
+	ANY(read),
+	ANY(write),
+	ANY(close),
+	ANY(futex),
+	ANY(clock_gettime),
+	ANY(gettimeofday),
+	ANY(time),
+	ANY(nanosleep),
+	ANY(getpid),
+	ANY(gettid),
+	ANY(rt_sigprocmask),
+	ANY(rt_sigreturn),
+	ANY(exit),
+	ANY(exit_group),
+	ANY(clock_nanosleep),
+	ANY(restart_syscall),
+};
+
+/* Of open(): what makes a file, or ends one, and what only writes. O_DIRECTORY, a part of O_TMPFILE, may be. */
+#define MAKES_FILES (O_CREAT | O_TRUNC | O_WRONLY | (O_TMPFILE & ~O_DIRECTORY))
 
 /* libuv, which does this with all signals blocked: a call that is trapped there ends the process. */
 static const struct rule signals[] = {
@@ -474,6 +506,10 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			       CAP_SYS_RESOURCE, -1 },
 			     REACH_ALL,
 			     { GROUP(base), GROUP(threads), GROUP(processes) } },
+	[SANDBOX_OPENER] = { "opener",
+			     { CAP_DAC_OVERRIDE, CAP_SYS_RESOURCE, -1 },
+			     REACH_ALL,
+			     { GROUP(opener) } },
 	[SANDBOX_ORPHANS] = { "orphans",
 			      { -1 },
 			      REACH_NOTHING,
@@ -580,6 +616,23 @@ static const struct rule *connect_rule(const struct kind *k, bool unix_peers)
 	return k == &kinds[SANDBOX_FFO] || unix_peers ? &connect_any : &connect_ip;
 }
 
+/* A filter sees an address, and not what is there: which nobody can change (opener[]). */
+static int paths_add(scmp_filter_ctx f, const struct sandbox_conf *conf)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < conf->num_paths && !err; i++)
+		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(openat), 2,
+				       SCMP_A1(SCMP_CMP_EQ,
+					       (scmp_datum_t)(uintptr_t)conf->paths[i]),
+				       SCMP_A2(SCMP_CMP_MASKED_EQ, MAKES_FILES, 0));
+	if (conf->num_paths && !err)
+		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(readlinkat), 1,
+				       SCMP_A1(SCMP_CMP_EQ,
+					       (scmp_datum_t)(uintptr_t)conf->paths[0]));
+	return err;
+}
+
 static int filter_create(const struct kind *k, const struct sandbox_conf *conf,
 			 scmp_filter_ctx *out)
 {
@@ -595,6 +648,8 @@ static int filter_create(const struct kind *k, const struct sandbox_conf *conf,
 		err = rules_add(f, &k->group[i]);
 	if (!err && has_loop)
 		err = rules_add(f, &(const struct group){ connect_rule(k, conf->unix_peers), 1 });
+	if (!err && k == &kinds[SANDBOX_OPENER])
+		err = paths_add(f, conf);
 	/* abort(): a signal for this process and no other */
 	if (!err)
 		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
@@ -649,7 +704,7 @@ static bool kept_by_any(int cap, bool keeper)
 {
 	for (int k = 0; k < SANDBOX_NUM_KINDS; k++)
 		for (const int *c = kinds[k].caps; *c >= 0; c++)
-			if (*c == cap && keeper == (k == SANDBOX_KEEPER))
+			if (*c == cap && keeper == (k == SANDBOX_KEEPER || k == SANDBOX_OPENER))
 				return true;
 	/* CAP_CHECKPOINT_RESTORE's elder, for who starts the router with that one only */
 	return keeper && cap == CAP_SYS_ADMIN &&
@@ -665,6 +720,19 @@ static int bounding_drop(bool keeper)
 		if (!kept_by_any(cap, keeper) && prctl(PR_CAPBSET_READ, cap) == 1 &&
 		    prctl(PR_CAPBSET_DROP, cap))
 			return -errno;
+	return 0;
+}
+
+/*
+ * Not for what it may do, which its capabilities tell: the kernel counts the descriptors that are on their way in
+ * sockets for each user, and root is the user of most containers.
+ */
+static int user_keep(const struct user *u)
+{
+	if (prctl(PR_SET_KEEPCAPS, 1) || syscall(SYS_setgroups, 0, NULL) ||
+	    setresgid(u->gid, u->gid, u->gid) || setresuid(u->uid, u->uid, u->uid) ||
+	    prctl(PR_SET_KEEPCAPS, 0))
+		return -errno;
 	return 0;
 }
 
@@ -762,6 +830,9 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 	err = bounding_drop(conf->keeper);
 	if (err)
 		return failed("bounding set", err);
+	err = conf->keeper && conf->user ? user_keep(conf->user) : 0;
+	if (err)
+		return failed("user", err);
 	box.filters = !WITH_SANITIZER && !RUNNING_ON_VALGRIND;
 	if (box.filters) {
 		err = filters_create(conf);

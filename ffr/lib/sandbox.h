@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct user;
+
 enum sandbox_mode { SANDBOX_ON, SANDBOX_LOG, SANDBOX_OFF, SANDBOX_NUM_MODES };
 
 enum sandbox_kind {
@@ -20,6 +22,7 @@ enum sandbox_kind {
 	SANDBOX_FFO,	 /* the daemon ffo */
 	SANDBOX_NIC, /* opens the NIC, and makes calls of it that take long (nic/worker.c, ah.c) */
 	SANDBOX_KEEPER, /* the router's process with the privileges (keeper/) */
+	SANDBOX_OPENER, /* the keeper's process that opens files (keeper/opener.c) */
 	SANDBOX_ORPHANS, /* the process that watches what sessions and routers leave (mem/orphans.c) */
 	SANDBOX_NUM_KINDS
 };
@@ -38,7 +41,15 @@ struct sandbox_reach {
 
 struct sandbox_conf {
 	enum sandbox_mode mode;
-	bool keeper; /* this process is to keep the rights of SANDBOX_KEEPER, and no others */
+	bool keeper; /* this process is to keep the rights of SANDBOX_KEEPER or _OPENER, and no others */
+	const struct user *
+		user; /* who has `keeper`: becomes that user, with its capabilities; NULL: stays who it is */
+	/*
+	 * SANDBOX_OPENER: it may open what these strings name, and readlinkat() the first one. They are called with these very
+	 * addresses, in memory that is read-only.
+	 */
+	const char *const *paths;
+	size_t num_paths;
 	struct sandbox_reach store;   /* of SANDBOX_STORE and _FFO */
 	struct sandbox_reach control; /* of SANDBOX_CONTROL; no dirs: all */
 	struct sandbox_reach fast;    /* of SANDBOX_FAST; no dev_dir: nothing */

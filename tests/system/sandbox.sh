@@ -66,7 +66,7 @@ threads_confined() {
 
 # The keeper, the router and the process for orphans are all the children that there are.
 keeper_confined() {
-	local keeper orphans may=$KEEPER
+	local keeper opener orphans task may=$KEEPER
 	keeper=$(pgrep -P "$1" -x ffr-keeper) || fail "no keeper"
 	orphans=$(pgrep -P "$1" -x ffr-orphans) || fail "no process for orphans"
 	[[ $(pgrep -c -P "$1") == 3 ]] || fail "other children: $(pgrep -l -P "$1")"
@@ -77,6 +77,15 @@ keeper_confined() {
 	may=0 confined "/proc/$orphans/status" 0
 	[[ $(find "/proc/$keeper/task" -mindepth 1 -maxdepth 1 | wc -l) == 1 ]] || fail "keeper: threads"
 	confined "/proc/$keeper/status" "$KEEPER"
+	opener=$(pgrep -P "$keeper") || fail "no opener"
+	[[ $(<"/proc/$opener/comm") == ffr-opener ]] || fail "a child of the keeper: $(<"/proc/$opener/comm")"
+	for task in "$keeper" "$opener"; do
+		[[ $(awk '/^[UG]id:/ { $1 = ""; print } /^Groups:/ && NF > 1' "/proc/$task/status" | sort -u) == \
+			" $ROUTER_USER $ROUTER_USER $ROUTER_USER $ROUTER_USER" ]] || fail "keeper or opener: not a user of its own"
+	done
+	[[ $(find "/proc/$opener/task" -mindepth 1 -maxdepth 1 | wc -l) == 1 ]] || fail "opener: threads"
+	confined "/proc/$opener/status" $((1 << DAC_OVERRIDE))
+	[[ $(find "/proc/$opener/fd" -lname 'socket:*' | wc -l) == 1 ]] || fail "opener: $(ls -l "/proc/$opener/fd")"
 }
 
 # The processes of the router that runs.
@@ -143,6 +152,17 @@ pkill -KILL -P "$first" -x ffr-keeper
 wait_for 60 sh -c "! kill -0 $first 2>/dev/null" || fail "the router goes on without its keeper"
 ! kill -0 "$router" 2>/dev/null || fail "the router outlives its parent"
 grep -q 'the keeper has ended' "$OWN_LAB/h0/ffr.log" || fail "the log does not say so"
+"$LAB" restart router h0 || fail "restart"
+pair h0c0 h0c1 ib_send_lat -F -n 1000
+
+step "an opener that ends"
+look
+keeper=$(pgrep -P "$first" -x ffr-keeper)
+pkill -KILL -P "$keeper" -x ffr-opener
+# The keeper notices when it needs the opener.
+timeout 180 "$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_rc" >"$OUT/orphan" 2>&1 || true
+wait_for 60 sh -c "! kill -0 $first 2>/dev/null" || fail "the router goes on without its opener"
+grep -q "the keeper's opener has ended" "$OWN_LAB/h0/ffr.log" || fail "the log does not say so"
 "$LAB" restart router h0 || fail "restart"
 pair h0c0 h0c1 ib_send_lat -F -n 1000
 

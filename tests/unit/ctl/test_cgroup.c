@@ -2,7 +2,7 @@
 /*
  * test_cgroup.c - ffr/ctl/cgroup.c: who is kept out of a container whose cgroup is known, and how long it
  * is known. In which cgroup this process is, is what a case says.
- * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c -Wl,--wrap=cgroup_of
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c -Wl,--wrap=opener_cgroup_of
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@ static struct ctl_rig *const g = &call_rig;
 static const char *here; /* this process's */
 static int cannot;	 /* it cannot be found out: -errno */
 
-int __wrap_cgroup_of(pid_t pid, char path[CGROUP_MAX]);
-int __wrap_cgroup_of(pid_t pid, char path[CGROUP_MAX])
+int __wrap_opener_cgroup_of(pid_t pid, char path[CGROUP_MAX]);
+int __wrap_opener_cgroup_of(pid_t pid, char path[CGROUP_MAX])
 {
 	if (pid != getpid())
 		return -ESRCH;

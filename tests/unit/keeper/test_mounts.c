@@ -7,15 +7,16 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "ffr/keeper/opener.h"
 #include "tests/rig/unit/unit.h"
 
 static int opens, changes; /* so many of the next tables change while they are read */
 static char dir[] = "/tmp/test_mounts.XXXXXX";
 static bool is_alone; /* in a mount namespace of its own */
 
-static int counted_open(const char *path, int flags)
+static int counted_open(const char *path)
 {
-	int fd = open(path, flags);
+	int fd = opener_proc(path);
 
 	opens++;
 	if (changes > 0 && changes--)
@@ -23,9 +24,9 @@ static int counted_open(const char *path, int flags)
 	return fd;
 }
 
-#define open counted_open
+#define opener_proc counted_open
 #include "ffr/keeper/mounts.c"
-#undef open
+#undef opener_proc
 
 static const char *const proc[] = { "proc", NULL }, *const tmpfs[] = { "ext9", "tmpfs", NULL };
 

@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -78,11 +79,17 @@ static void read_status(pid_t pid)
 	close(fd);
 }
 
+/* What SANDBOX_OPENER may open, by these addresses. */
+static const char by_handle[] = "/proc/self/fd/100", null_path[] = "/dev/null";
+static const char *const openable[] = { by_handle, null_path };
+
 /* What a child that entered does; ends with its exit status, or 256 + the signal's number. */
 static int child(enum sandbox_kind kind, void (*fn)(void))
 {
 	struct sandbox_conf conf = { .mode = mode,
-				     .keeper = kind == SANDBOX_KEEPER,
+				     .keeper = kind == SANDBOX_KEEPER || kind == SANDBOX_OPENER,
+				     .paths = openable,
+				     .num_paths = 2,
 				     .unix_peers = unix_peers,
 				     .store = { .dirs = { dir }, .num_dirs = 1 } };
 	size_t len = 0;
@@ -633,6 +640,7 @@ static void capabilities(void **state)
 		[SANDBOX_FAST] = BIT(CAP_SYS_NICE),
 		[SANDBOX_KEEPER] = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) |
 				   BIT(CAP_CHECKPOINT_RESTORE),
+		[SANDBOX_OPENER] = BIT(CAP_DAC_OVERRIDE),
 	};
 	uint64_t had;
 
@@ -649,7 +657,7 @@ static void capabilities(void **state)
 		if (had & BIT(CAP_SETPCAP))
 			assert_int_equal(
 				status_hex("CapBnd:\t") &
-					~(kind == SANDBOX_KEEPER ?
+					~(kind == SANDBOX_KEEPER || kind == SANDBOX_OPENER ?
 						  keeps[SANDBOX_KEEPER] | BIT(CAP_SYS_ADMIN) :
 						  keeps[SANDBOX_CONTROL] | keeps[SANDBOX_FAST]),
 				0);
@@ -693,41 +701,86 @@ static int open_of_other(const char *name, int flags)
 	return open(path, flags);
 }
 
-static int open_mapping(void)
+static int open_mapping(int flags)
 {
 	char name[64];
 
 	snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)other_map,
 		 (unsigned long)other_map + OTHER_LEN);
-	return open_of_other(name, O_RDWR);
+	return open_of_other(name, flags);
 }
 
-static void reaches_files(void)
+static void names_files(void)
 {
-	MUST(open_mapping() >= 0);
+	MUST(open_mapping(O_PATH | O_CLOEXEC) >= 0);
+	MUST(open_of_other("mem", O_PATH | O_CLOEXEC) >= 0);
 }
 
 /* Its capabilities would let it. */
-static void makes_no_file(void)
+static void opens_no_file(void)
 {
 	char path[128];
+	int handle = open("/etc/shadow", O_PATH | O_CLOEXEC);
 
+	MUST(handle >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
+	REFUSED(open(path, O_RDONLY | O_CLOEXEC));
+	MUST(read(handle, path, 1) < 0 && errno == EBADF);
+	REFUSED(open("/etc/shadow", O_RDONLY | O_CLOEXEC));
+	REFUSED(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+	REFUSED(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	REFUSED(open("/dev/null", O_RDWR | O_CLOEXEC));
+	REFUSED((int)syscall(SYS_openat2, AT_FDCWD, "/dev/null", NULL, 0));
+	REFUSED((int)syscall(SYS_open_by_handle_at, handle, NULL, O_RDONLY));
 	snprintf(path, sizeof(path), "%s/keeper", dir);
 	REFUSED(open(path, O_RDWR | O_CREAT, 0600));
-	REFUSED(open(path, O_RDONLY | O_CREAT, 0600));
 	REFUSED(open(dir, O_RDWR | O_TMPFILE, 0600));
-	REFUSED(open("/dev/null", O_RDWR | O_TRUNC));
-	REFUSED(open("/dev/null", O_WRONLY));
 	REFUSED(unlink(path));
 	REFUSED(mkdir(path, 0700));
 	REFUSED(truncate("/dev/null", 0));
-	MUST(!close(open("/dev/null", O_RDWR)));
-	MUST(!close(open("/proc", O_RDONLY | O_DIRECTORY)));
+	REFUSED(chmod("/dev/null", 0666));
+}
+
+static void is_refused(const void *p)
+{
+	MUST(p == MAP_FAILED && errno == EPERM);
+}
+
+/* It opens two strings, by their addresses, and cannot change what is there, nor what is mapped. */
+static void opens_what_it_was_given(void)
+{
+	void *page = (void *)((uintptr_t)by_handle & ~4095ul);
+	char copy[] = "/dev/null";
+	int fd;
+
+	MUST(!close(open(null_path, O_RDWR | O_CLOEXEC)));
+	MUST((fd = open(by_handle, O_RDONLY | O_CLOEXEC)) < 0 && errno == ENOENT);
+	REFUSED(open(copy, O_RDWR | O_CLOEXEC));
+	REFUSED(open(by_handle + 1, O_RDONLY | O_CLOEXEC));
+	REFUSED(open("/etc/shadow", O_RDONLY | O_CLOEXEC));
+	REFUSED(open("/etc/shadow", O_PATH | O_CLOEXEC));
+	REFUSED(open(null_path, O_RDWR | O_TRUNC));
+	REFUSED(open(null_path, O_RDWR | O_CREAT, 0600));
+	REFUSED((int)syscall(SYS_openat2, AT_FDCWD, null_path, NULL, 0));
+	REFUSED((int)syscall(SYS_dup3, 0, 100, 0));
+	REFUSED(mprotect(page, 4096, PROT_READ | PROT_WRITE));
+	REFUSED(munmap(page, 4096));
+	REFUSED(madvise(page, 4096, MADV_DONTNEED));
+	is_refused(mmap(page, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			-1, 0));
+	is_refused(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	is_refused(mremap(page, 4096, 8192, MREMAP_MAYMOVE));
+	REFUSED((int)syscall(SYS_shmat, 0, page, SHM_REMAP));
+	REFUSED((int)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+	REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
+	REFUSED(connect(0, NULL, 0));
+	REFUSED(kill(getppid(), 0));
+	REFUSED(unlink(null_path));
 }
 
 static void reaches_nothing(void)
 {
-	MUST(open_mapping() < 0 && errno == EACCES);
+	MUST(open_mapping(O_RDWR) < 0 && errno == EACCES);
 	MUST(open_of_other("mem", O_RDWR) < 0);
 	MUST(open_of_other("maps", O_RDONLY) < 0);
 }
@@ -740,17 +793,24 @@ static void keeper_alone_reaches_clients_of_other_users(void **state)
 		skip();
 	}
 	other_start();
-	succeeds(SANDBOX_KEEPER, reaches_files);
+	succeeds(SANDBOX_KEEPER, names_files);
 	succeeds(SANDBOX_CONTROL, reaches_nothing);
 	kill(other_pid, SIGKILL);
 	waitpid(other_pid, NULL, 0);
 }
 
-static void keeper_makes_no_file(void **state)
+static void keeper_opens_no_file(void **state)
 {
 	(void)state;
 	need_filters();
-	succeeds(SANDBOX_KEEPER, makes_no_file);
+	succeeds(SANDBOX_KEEPER, opens_no_file);
+}
+
+static void opener_names_no_file(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_OPENER, opens_what_it_was_given);
 }
 
 /* ---- modes ------------------------------------------------------------------------------------- */
@@ -814,7 +874,8 @@ int main(void)
 		cmocka_unit_test_setup(a_call_without_a_sandbox, setup),
 		cmocka_unit_test_setup(capabilities, setup),
 		cmocka_unit_test_setup(keeper_alone_reaches_clients_of_other_users, setup),
-		cmocka_unit_test_setup(keeper_makes_no_file, setup),
+		cmocka_unit_test_setup(keeper_opens_no_file, setup),
+		cmocka_unit_test_setup(opener_names_no_file, setup),
 		cmocka_unit_test_setup(mode_log, setup),
 		cmocka_unit_test_setup(mode_off, setup),
 		cmocka_unit_test_setup(names_of_modes, setup),

@@ -19,6 +19,7 @@
 
 #include "tests/rig/unit/keeper_add.h"
 #include "tests/rig/unit/unit.h"
+#include "ffr/keeper/opener.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffr/mem/watch.h"
 
@@ -58,9 +59,23 @@ static int hooked_open(const char *path, int flags)
 	return fd;
 }
 
+static int hooked_shm(int handle, bool writes)
+{
+	int fd;
+
+	if (!swapped)
+		return opener_shm(handle, writes);
+	on_moment();
+	fd = opener_shm(handle, writes);
+	on_moment();
+	return fd;
+}
+
 #include "ffr/mem/shadow.c"
-#define open hooked_open
+#define open	   hooked_open
+#define opener_shm hooked_shm
 #include "ffr/keeper/map_file.c"
+#undef opener_shm
 #undef open
 
 static struct tenant tenant;
