@@ -9,8 +9,10 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ffr/abi/ff_proto.h"
@@ -82,6 +84,21 @@ bool ffo_name_ok(const char *name)
 	size_t len = strspn(name, chars);
 
 	return len && len < FFO_NAME_MAX && !name[len] && !strchr("_.-", name[0]);
+}
+
+bool ffo_device_name(const char *first, unsigned devices, unsigned i, char name[FFO_NAME_MAX])
+{
+	const char *base = *first ? first : FF_DEVICE_NAME;
+	size_t len = strlen(base), prefix = len;
+
+	while (prefix && len - prefix < 9 && isdigit((unsigned char)base[prefix - 1]))
+		prefix--;
+	while (prefix + 1 < len && base[prefix] == '0')
+		prefix++;
+	if (devices <= 1)
+		return snprintf(name, FFO_NAME_MAX, "%s", base) < (int)FFO_NAME_MAX;
+	return snprintf(name, FFO_NAME_MAX, "%.*s%lu", (int)prefix, base,
+			strtoul(base + prefix, NULL, 10) + i) < (int)FFO_NAME_MAX;
 }
 
 bool ffo_party_ok(const char *party)
@@ -269,7 +286,8 @@ bool ffo_container_same(const struct ffo_container *a, const struct ffo_containe
 	return a->id == b->id && a->epoch == b->epoch && a->lid == b->lid && a->mode == b->mode &&
 	       a->num_ips == b->num_ips && !memcmp(a->ip, b->ip, a->num_ips * sizeof(a->ip[0])) &&
 	       !strcmp(a->name, b->name) && !strcmp(a->tenant, b->tenant) &&
-	       !strcmp(a->host, b->host) && !memcmp(&a->limits, &b->limits, sizeof(a->limits));
+	       !strcmp(a->host, b->host) && !strcmp(a->device_name, b->device_name) &&
+	       a->devices == b->devices && !memcmp(&a->limits, &b->limits, sizeof(a->limits));
 }
 
 /* ---- structs -------------------------------------------------------------------------------- */
@@ -278,6 +296,18 @@ bool ffo_container_same(const struct ffo_container *a, const struct ffo_containe
 static json_t *add_limits(json_t *j, const struct ffo_limits *l)
 {
 	if (j && ffo_limits_any(l) && json_object_set_new(j, "limits", ffo_limits_to_json(l))) {
+		json_decref(j);
+		return NULL;
+	}
+	return j;
+}
+
+/* What was said of its devices, likewise. */
+static json_t *add_devices(json_t *j, const struct ffo_container *c)
+{
+	if (j && ((*c->device_name &&
+		   json_object_set_new(j, "device_name", json_string(c->device_name))) ||
+		  (c->devices && json_object_set_new(j, "devices", json_integer(c->devices))))) {
 		json_decref(j);
 		return NULL;
 	}
@@ -298,7 +328,7 @@ json_t *ffo_container_to_json(const struct ffo_container *c)
 		      "name", c->name, "tenant", c->tenant, "ips", ips, "lid", (int)c->lid, "mode",
 		      ffo_mode_name[c->mode], "host", c->host, "epoch", (json_int_t)c->epoch,
 		      "active", (int)c->active);
-	return add_limits(j, &c->limits);
+	return add_limits(add_devices(j, c), &c->limits);
 }
 
 static int copy_name(char *to, const char *name)
@@ -311,15 +341,19 @@ static int copy_name(char *to, const char *name)
 
 int ffo_container_from_json(json_t *j, struct ffo_container *c)
 {
-	const char *name, *tenant, *mode, *host, *ip;
-	json_int_t id, lid, epoch;
+	const char *name, *tenant, *mode, *host, *ip, *device = "";
+	json_int_t id, lid, epoch, devices = 0;
 	int active = 0;
 	json_t *ips;
 
 	memset(c, 0, sizeof(*c));
-	if (json_unpack(j, "{s:I, s:s, s:s, s:o, s:I, s:s, s:s, s:I, s?b}", "id", &id, "name",
-			&name, "tenant", &tenant, "ips", &ips, "lid", &lid, "mode", &mode, "host",
-			&host, "epoch", &epoch, "active", &active))
+	if (json_unpack(j, "{s:I, s:s, s:s, s:o, s:I, s:s, s:s, s:I, s?b, s?s, s?I}", "id", &id,
+			"name", &name, "tenant", &tenant, "ips", &ips, "lid", &lid, "mode", &mode,
+			"host", &host, "epoch", &epoch, "active", &active, "device_name", &device,
+			"devices", &devices))
+		return -EINVAL;
+	if (devices < 0 || devices > FFO_DEVICES_MAX ||
+	    (*device && copy_name(c->device_name, device)))
 		return -EINVAL;
 	if (id < 1 || id > UINT32_MAX || lid < 1 || lid > FFO_LID_MAX || epoch < 1 ||
 	    epoch > UINT32_MAX || ffo_mode_parse(mode) < 0 || copy_name(c->name, name) ||
@@ -332,6 +366,7 @@ int ffo_container_from_json(json_t *j, struct ffo_container *c)
 	c->epoch = (uint32_t)epoch;
 	c->mode = (uint8_t)ffo_mode_parse(mode);
 	c->active = active;
+	c->devices = (uint8_t)devices;
 	for (; c->num_ips < json_array_size(ips); c->num_ips++) {
 		ip = json_string_value(json_array_get(ips, c->num_ips));
 		if (!ip || ffo_addr_parse(ip, &c->ip[c->num_ips]))

@@ -26,8 +26,9 @@
  *	host_get	host: {name, instance, wire, up, last_seen}
  *	host_list	hosts: [{name, instance, wire, up, last_seen}, ...] by rising name; next:
  *			value for `after` when there are more
- *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch, active, limits};
- *			limits: {name: number, ...}, absent when there are none
+ *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch, active, limits,
+ *			device_name, devices}; limits: {name: number, ...}; the last three are absent
+ *			where nobody has set them
  *	container_set	container: as it is now
  *	container_rm	container: as it was
  *	container_get	container
@@ -111,6 +112,7 @@
 #define FFO_PARTY_MAX	128u	/* bytes of "TENANT/CONTAINER", NUL included */
 #define FFO_ADDR_MAX	8u	/* addresses of a container */
 #define FFO_ADDR_POOLS	2u	/* ... that nobody has given: one of each family */
+#define FFO_DEVICES_MAX 16u	/* RDMA devices of a container */
 #define FFO_RULES_MAX	512u	/* rules of the policy: all fit into one message */
 #define FFO_TENANTS_MAX 512u	/* tenants with limits: all fit into one message */
 #define FFO_GROUP_MAX	512u	/* hosts of a multicast group: all fit into one message */
@@ -210,7 +212,8 @@ enum ffo_op {
 /*
  * tenant: "default" when absent; mode: "adaptive"; host: the caller's own. ips: 1..FFO_ADDR_MAX
  * strings; when absent, one of each family is allocated. limits: of ffo_limits.h, by their names;
- * none when absent. container (its id, at most FFO_ID_KEEP_MAX), lid and epoch: as it had them in a store that
+ * none when absent. device_name: of its first RDMA device, "ff0" when absent; devices: how many it has, 1 when
+ * absent, FFO_DEVICES_MAX at most. container (its id, at most FFO_ID_KEEP_MAX), lid and epoch: as it had them in a store that
  * was lost, with ips; absent for a new container.
  */
 #define FFO_FIELDS_container_add(F, op)                                                            \
@@ -220,6 +223,8 @@ enum ffo_op {
 	F(op, NAME, mode, OPT)                                                                     \
 	F(op, NAME, host, OPT)                                                                     \
 	F(op, OBJ, limits, OPT)                                                                    \
+	F(op, NAME, device_name, OPT)                                                              \
+	F(op, UINT, devices, OPT)                                                                  \
 	F(op, UINT, container, OPT)                                                                \
 	F(op, UINT, lid, OPT)                                                                      \
 	F(op, UINT, epoch, OPT)                                                                    \
@@ -389,6 +394,8 @@ struct ffo_container {
 	char name[FFO_NAME_MAX];	  /* unique in the whole cluster */
 	char tenant[FFO_NAME_MAX];
 	char host[FFO_NAME_MAX];
+	char device_name[FFO_NAME_MAX]; /* of its first RDMA device; "": FF_DEVICE_NAME */
+	uint8_t devices; /* at most FFO_DEVICES_MAX; 0: nobody has said, so one. Neither changes */
 	struct ffo_limits limits;
 	uint64_t version; /* the store's, of this state of it; does not travel */
 };
@@ -463,6 +470,11 @@ bool ffo_container_same(const struct ffo_container *a, const struct ffo_containe
 
 /* Docker's rule for names: a letter or digit, then letters, digits, "_.-"; < FFO_NAME_MAX. */
 bool ffo_name_ok(const char *name);
+/*
+ * The name of device i of `devices`, whose first one is called `first` ("": FF_DEVICE_NAME). The number that `first` ends
+ * with grows: mlx5_0, mlx5_1. False: it is too long.
+ */
+bool ffo_device_name(const char *first, unsigned devices, unsigned i, char name[FFO_NAME_MAX]);
 /* A party of the policy: a name, or two with a '/' between them. */
 bool ffo_party_ok(const char *party);
 /* Parties in any order to a rule in the order that rules have: 0, or -EINVAL (no party). */

@@ -104,6 +104,22 @@ static int set_ips(struct request *r, json_t *ips, const struct ffo_container *b
 	return 0;
 }
 
+/* Its RDMA devices: all of their names are to be ones. */
+static int set_devices(struct request *r, const char *first, uint32_t devices,
+		       struct ffo_container *c)
+{
+	char last[FFO_NAME_MAX];
+
+	snprintf(c->device_name, sizeof(c->device_name), "%s", first ? first : "");
+	if (devices > FFO_DEVICES_MAX)
+		return request_fail(r, -EINVAL, "a container has 1 to %u devices", FFO_DEVICES_MAX);
+	c->devices = (uint8_t)devices;
+	if (!ffo_device_name(c->device_name, devices, devices ? devices - 1 : 0, last))
+		return request_fail(r, -EINVAL, "\"%s\" is too long for the names of %u devices",
+				    c->device_name, devices);
+	return 0;
+}
+
 /* ---- add ------------------------------------------------------------------------------------- */
 
 static void added(void *arg, int err, const char *why, const struct ffo_container *c)
@@ -162,6 +178,8 @@ int op_container_add(struct request *r)
 		err = set_ips(r, arg->ips, &none, &c);
 	if (!err && arg->limits)
 		err = set_limits(r, arg->limits, &c);
+	if (!err)
+		err = set_devices(r, arg->device_name, arg->devices, &c);
 	if (!err)
 		err = set_kept(r, &c);
 	if (!err)

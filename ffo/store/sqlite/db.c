@@ -48,6 +48,9 @@ static const char *const upgrade[] = {
 
 	"CREATE TABLE store(id TEXT NOT NULL) STRICT;"
 	"INSERT INTO store VALUES(lower(hex(randomblob(16))));",
+
+	"ALTER TABLE containers ADD COLUMN device_name TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE containers ADD COLUMN devices INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define SCHEMA_VERSION ((long)(sizeof(upgrade) / sizeof(upgrade[0])))

@@ -13,7 +13,8 @@
 
 #define CONTAINER_COLS                                                                             \
 	"id, name, tenant, lid, mode, host, epoch, EXISTS(SELECT 1 FROM ephemeral.active AS a"     \
-	" WHERE a.container = containers.id AND a.epoch = containers.epoch), limits"
+	" WHERE a.container = containers.id AND a.epoch = containers.epoch), limits,"              \
+	" device_name, devices"
 #define HOST_COLS "name, instance, wire, last_seen, name IN (SELECT host FROM ephemeral.up)"
 #define OF_HOST	  "container IN (SELECT id FROM containers WHERE host = ?)"
 
@@ -28,10 +29,12 @@
 	X(UP_DEL, "DELETE FROM ephemeral.up WHERE host = ?")                                       \
 	X(IDENTITY, "SELECT id, coalesce((SELECT seq FROM sqlite_sequence"                         \
 		    " WHERE name = 'containers'), 0) FROM store")                                  \
-	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch, limits, id)"  \
-		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, nullif(?8, 0))")                       \
+	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch, limits, id,"  \
+		       " device_name, devices) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, nullif(?8, 0),"  \
+		       " ?9, ?10)")                                                                \
 	X(CONT_UPDATE, "UPDATE containers SET name = ?1, tenant = ?2, lid = ?3, mode = ?4,"        \
-		       " host = ?5, epoch = ?6, limits = ?7 WHERE id = ?8")                        \
+		       " host = ?5, epoch = ?6, limits = ?7, device_name = ?9, devices = ?10"      \
+		       " WHERE id = ?8")                                                           \
 	X(CONT_DELETE, "DELETE FROM containers WHERE id = ?")                                      \
 	X(CONT_ID, "SELECT " CONTAINER_COLS " FROM containers WHERE id = ?")                       \
 	X(CONT_NAME, "SELECT " CONTAINER_COLS " FROM containers WHERE name = ?")                   \

@@ -79,7 +79,7 @@ static int take_limits(sqlite3_stmt *stmt, int col, struct ffo_limits *l)
 static int take_container(struct store *s, sqlite3_stmt *stmt, struct ffo_container *c)
 {
 	int64_t id = sqlite3_column_int64(stmt, 0), lid = sqlite3_column_int64(stmt, 3);
-	int64_t epoch = sqlite3_column_int64(stmt, 6);
+	int64_t epoch = sqlite3_column_int64(stmt, 6), devices = sqlite3_column_int64(stmt, 10);
 	sqlite3_stmt *ips;
 	char mode[16];
 	int err;
@@ -88,7 +88,10 @@ static int take_container(struct store *s, sqlite3_stmt *stmt, struct ffo_contai
 	if (id < 1 || id > UINT32_MAX || lid < 1 || lid > FFO_LID_MAX || epoch < 1 ||
 	    epoch > UINT32_MAX || take_name(stmt, 1, c->name) || take_name(stmt, 2, c->tenant) ||
 	    sqldb_text(stmt, 4, mode, sizeof(mode)) || take_name(stmt, 5, c->host) ||
-	    ffo_mode_parse(mode) < 0)
+	    ffo_mode_parse(mode) < 0 ||
+	    sqldb_text(stmt, 9, c->device_name, sizeof(c->device_name)) ||
+	    (*c->device_name && !ffo_name_ok(c->device_name)) || devices < 0 ||
+	    devices > FFO_DEVICES_MAX)
 		goto bad;
 	err = take_limits(stmt, 8, &c->limits);
 	if (err == -EBADMSG)
@@ -100,6 +103,7 @@ static int take_container(struct store *s, sqlite3_stmt *stmt, struct ffo_contai
 	c->epoch = (uint32_t)epoch;
 	c->mode = (uint8_t)ffo_mode_parse(mode);
 	c->active = sqlite3_column_int(stmt, 7);
+	c->devices = (uint8_t)devices;
 
 	ips = prep(s, ST_ADDR_LIST, "i", id);
 	while ((err = next_row(s, ips)) == 1) {

@@ -244,9 +244,9 @@ static int put_container(struct store *s, int st, struct ffo_container *c)
 
 	if (!limits)
 		return -ENOMEM;
-	err = run(s,
-		  prep(s, st, "ssissisi", c->name, c->tenant, (int64_t)c->lid,
-		       ffo_mode_name[c->mode], c->host, (int64_t)c->epoch, limits, (int64_t)c->id));
+	err = run(s, prep(s, st, "ssissisisi", c->name, c->tenant, (int64_t)c->lid,
+			  ffo_mode_name[c->mode], c->host, (int64_t)c->epoch, limits,
+			  (int64_t)c->id, c->device_name, (int64_t)c->devices));
 	free(limits);
 	if (err)
 		return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: ffo/base/limits.c ffo/base/proto.c */
-/* test_proto.c - ffo/base/proto.c: how many addresses a container of another host may have. */
+/* test_proto.c - ffo/base/proto.c: what is told of a container of another host: its addresses, its devices. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,71 @@ static void addresses_have_room(void **state)
 		assert_int_equal(s.behind[i], 0xaa);
 }
 
+static void name_is(const char *first, unsigned devices, unsigned i, const char *want)
+{
+	char name[FFO_NAME_MAX];
+
+	assert_true(ffo_device_name(first, devices, i, name));
+	assert_string_equal(name, want);
+}
+
+/* One device has the name that was said; of several the number at the end grows. */
+static void devices_have_names(void **state)
+{
+	char name[FFO_NAME_MAX], longest[FFO_NAME_MAX];
+
+	(void)state;
+	name_is("", 0, 0, "ff0");
+	name_is("", 4, 3, "ff3");
+	name_is("rail", 1, 0, "rail");
+	name_is("rail", 2, 0, "rail0");
+	name_is("rail", 2, 1, "rail1");
+	name_is("mlx5_0", 1, 0, "mlx5_0");
+	name_is("mlx5_0", 16, 15, "mlx5_15");
+	name_is("mlx5_9", 2, 1, "mlx5_10");
+	name_is("7", 2, 1, "8");
+	name_is("a007", 2, 0, "a007");
+	name_is("a99999999999", 2, 1, "a991000000000");
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 1] = '\0';
+	name_is(longest, 1, 0, longest);
+	assert_false(ffo_device_name(longest, 2, 0, name));
+}
+
+/* They travel with the container, and nonsense is refused. */
+static void devices_are_told(void **state)
+{
+	struct ffo_container c, c2;
+	json_t *j;
+
+	(void)state;
+	assert_int_equal(told(1, &c), 0);
+	j = ffo_container_to_json(&c);
+	assert_null(json_object_get(j, "device_name"));
+	assert_null(json_object_get(j, "devices"));
+	json_decref(j);
+	strcpy(c.device_name, "mlx5_0");
+	c.devices = 4;
+	j = ffo_container_to_json(&c);
+	assert_int_equal(ffo_container_from_json(j, &c2), 0);
+	assert_true(ffo_container_same(&c, &c2));
+	c2.devices = 3;
+	assert_false(ffo_container_same(&c, &c2));
+	c2 = c;
+	strcpy(c2.device_name, "ff0");
+	assert_false(ffo_container_same(&c, &c2));
+	json_object_set_new(j, "devices", json_integer(FFO_DEVICES_MAX + 1));
+	assert_int_equal(ffo_container_from_json(j, &c2), -EINVAL);
+	json_object_set_new(j, "devices", json_integer(-1));
+	assert_int_equal(ffo_container_from_json(j, &c2), -EINVAL);
+	json_object_set_new(j, "devices", json_integer(1));
+	json_object_set_new(j, "device_name", json_string("../x"));
+	assert_int_equal(ffo_container_from_json(j, &c2), -EINVAL);
+	json_decref(j);
+}
+
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(addresses_have_room));
+	return UNIT_RUN(cmocka_unit_test(addresses_have_room), cmocka_unit_test(devices_have_names),
+			cmocka_unit_test(devices_are_told));
 }

@@ -219,6 +219,33 @@ static void test_limits(void **state)
 	assert_int_equal(c.limits.weight, 5);
 }
 
+/* They are said when it is added, and go with it. */
+static void test_devices(void **state)
+{
+	struct test *t = *state;
+	struct ffo_container c;
+
+	router(t, 0);
+	c = container(
+		ask_ok(t, 0, "'container_add','name':'a','device_name':'mlx5_0','devices':4"));
+	assert_string_equal(c.device_name, "mlx5_0");
+	assert_int_equal(c.devices, 4);
+	c = container(ask_ok(t, 0, "'container_add','name':'b'"));
+	assert_string_equal(c.device_name, "");
+	ask_err(t, 0, "EINVAL", "'container_add','name':'c','device_name':'a/b'");
+	ask_err(t, 0, "EINVAL", "'container_add','name':'c','device_name':'..'");
+	ask_err(t, 0, "EINVAL", "'container_add','name':'c','device_name':''");
+	ask_err(t, 0, "EINVAL", "'container_add','name':'c','devices':17");
+	ask_err(t, 0, "EINVAL",
+		"'container_add','name':'c','devices':16,'device_name':"
+		"'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx9'");
+	ask_err(t, 0, "EINVAL", "'container_set','name':'a','device_name':'mlx5_1'");
+	ask_err(t, 0, "ENOENT", "'container_get','name':'c'");
+	c = container(ask_ok(t, 0, "'container_set','name':'a','host':'h1'"));
+	assert_string_equal(c.device_name, "mlx5_0");
+	assert_int_equal(c.devices, 4);
+}
+
 static void test_list_pages(void **state)
 {
 	struct test *t = *state;
@@ -289,6 +316,6 @@ static void test_restart(void **state)
 int main(void)
 {
 	return UNIT_RUN(FFO_T(test_add), FFO_T(test_kept), FFO_T(test_conflicts),
-			FFO_T(test_exhaustion), FFO_T(test_set), FFO_T(test_limits),
-			FFO_T(test_list_pages), FFO_T(test_restart));
+			FFO_T(test_exhaustion), FFO_T(test_set), FFO_T(test_devices),
+			FFO_T(test_limits), FFO_T(test_list_pages), FFO_T(test_restart));
 }

@@ -20,6 +20,8 @@ static void test_restart(void **state)
 	struct ffo_container a = lite_cont("a", NULL), b = lite_cont("b", "10.9.9.9");
 	struct lite_end *e;
 
+	strcpy(b.device_name, "mlx5_0");
+	b.devices = 4;
 	b.limits = (struct ffo_limits){ .tx_rate = 1ull << 40, .max_registered = 1ull << 50 };
 	assert_int_equal(lite_up(t, "h0", "boot 1"), 0);
 	assert_int_equal(lite_add(t, &a), 0);
@@ -101,7 +103,7 @@ static void expect_refused(struct lite *t, const char *sql, int err)
 
 static void test_newer(void **state)
 {
-	expect_refused(*state, "PRAGMA user_version = 5", -EPROTONOSUPPORT);
+	expect_refused(*state, "PRAGMA user_version = 6", -EPROTONOSUPPORT);
 }
 
 static void test_foreign(void **state)
@@ -204,6 +206,8 @@ static void test_nonsense_rows(void **state)
 		"UPDATE containers SET limits = '{\"weight\":1001}'",
 		"UPDATE containers SET tenant = printf('%.*c', 500, 'x')",
 		"UPDATE addresses SET addr = x'0102' WHERE idx = 1",
+		"UPDATE containers SET device_name = '..'",
+		"UPDATE containers SET devices = 17",
 		"DELETE FROM addresses",
 	};
 	struct lite *t = *state;

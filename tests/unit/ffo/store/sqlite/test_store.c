@@ -298,6 +298,8 @@ static void test_upgrade(void **state)
 			     "ALTER TABLE hosts DROP COLUMN wire; DROP TABLE policy;"
 			     "DROP INDEX containers_of_host; DROP TABLE tenants; DROP TABLE store;"
 			     "ALTER TABLE containers DROP COLUMN limits;"
+			     "ALTER TABLE containers DROP COLUMN device_name;"
+			     "ALTER TABLE containers DROP COLUMN devices;"
 			     "PRAGMA user_version = 1",
 			     NULL, NULL, NULL),
 		SQLITE_OK);

@@ -55,6 +55,8 @@ static void records_come_back(void **state)
 	assert_memory_equal(&c, &c2, sizeof(c));
 	free(data);
 	c.limits.tx_rate = 7;
+	strcpy(c.device_name, "mlx5_0");
+	c.devices = 4;
 	data = rec_container(&c, &len);
 	assert_int_equal(data[0], REC_VERSION);
 	assert_int_equal(rec_to_container(data, len, &c2), 0);
