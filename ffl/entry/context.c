@@ -28,8 +28,19 @@ FFL_EXPORT int ffl_session_track(struct ffl_context *ctx)
 	return err ? err : ffl_session_enlist(ctx);
 }
 
-/* A session that works with the device. NULL: errno. */
-static struct ffl_context *device_session(void)
+/* It is the first device's before. 0 or -errno. */
+static int choose(struct ffl_context *ctx, uint32_t device)
+{
+	struct ff_device_req req = { .index = device };
+	struct ff_device_resp resp;
+
+	if (!device)
+		return 0;
+	return ctx->num_devices ? FFL_CALL(ctx, DEVICE, &req, &resp) : -ENODEV;
+}
+
+/* A session that works with that device. NULL: errno. */
+static struct ffl_context *device_session(uint32_t device)
 {
 	struct ff_query_device_req req = { 0 };
 	struct ffl_context *ctx;
@@ -42,7 +53,9 @@ static struct ffl_context *device_session(void)
 	ret = ffl_session_track(ctx);
 	if (ret)
 		goto err_session;
-	ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
+	ret = choose(ctx, device);
+	if (!ret)
+		ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
 	if (ret)
 		goto err_track;
 	ret = ffl_mr_context_init(ctx);
@@ -105,7 +118,7 @@ static int fd_succeed(int fd, int old, const struct ffl_fd_id *old_id)
 static struct ffl_context *renew(struct ffl_context *ctx, struct ffl_context *old)
 {
 	struct ibv_context *seen = &ctx->v.context;
-	struct ffl_context *s = device_session();
+	struct ffl_context *s = device_session(ffl_device_index(seen->device));
 	int fd;
 
 	if (!s)
@@ -140,7 +153,7 @@ FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct ffl_context *ctx;
 
 	ffl_log_init();
-	ctx = device_session();
+	ctx = device_session(ffl_device_index(device));
 	if (!ctx)
 		return NULL;
 	ctx->v.context.device = device;

@@ -43,6 +43,16 @@ int ffl_token_fd(const uint8_t token[FF_TOKEN_SZ])
 	return fd;
 }
 
+/* Which device the session is of, since it imports. */
+static struct ibv_device *device_of(struct ffl_context *ctx)
+{
+	struct ff_device_req req = { .index = FF_DEVICE_AS_IS };
+	struct ff_device_resp resp;
+	bool one = ctx->num_devices <= 1;
+
+	return ffl_device_at(!one && !FFL_CALL(ctx, DEVICE, &req, &resp) ? resp.index : 0);
+}
+
 /* cmd_fd becomes the context's and is closed with it; when this fails it stays the caller's. */
 FFL_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
@@ -72,6 +82,7 @@ FFL_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
 	context->cmd_fd = cmd_fd;
+	context->device = device_of(to_ctx(context));
 	to_ctx(context)->imports = true;
 	memcpy(to_ctx(context)->import_token, file.token, sizeof(file.token));
 	return context;

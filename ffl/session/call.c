@@ -93,7 +93,7 @@ void ffl_mark_dead(struct ffl_context *ctx)
 	if (atomic_exchange(&ctx->dead, true) || ctx->pid != getpid())
 		return;
 	if (ctx->hdr) /* else there was no device yet */
-		ffl_log(FFL_ERR, "the router is gone: device %s fails from now on", FF_DEVICE_NAME);
+		ffl_log(FFL_ERR, "the router is gone: the device fails from now on");
 	shutdown(ctx->sock, SHUT_RDWR);
 	if (ctx->async_fd >= 0)
 		shutdown(ctx->async_fd, SHUT_RDWR);

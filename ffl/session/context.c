@@ -310,7 +310,8 @@ static int hello(struct ffl_context *ctx)
 	if (n_fds > 2)
 		ctx->uffd_dev = ffl_fd_high(fds[2]);
 	if (resp.version != FF_PROTO_VERSION || resp.mode >= FF_MODE_NUM ||
-	    n_fds != 2 + !!resp.has_uffd || resp.seg0_size < sizeof(struct ff_ses_hdr)) {
+	    resp.num_devices > FF_DEVICES_MAX || n_fds != 2 + !!resp.has_uffd ||
+	    resp.seg0_size < sizeof(struct ff_ses_hdr)) {
 		ffl_log(FFL_ERR, "router: protocol version %u, mode %u, %u descriptors",
 			resp.version, resp.mode, n_fds);
 		return -EPROTO;
@@ -319,6 +320,7 @@ static int hello(struct ffl_context *ctx)
 	ctx->has_nic = ctx->whole_pages = resp.has_nic;
 	ctx->has_track = resp.has_uffd >= FF_UFFD_TRACK;
 	ctx->node_guid = resp.node_guid;
+	ctx->num_devices = resp.num_devices;
 	memcpy(ctx->token, resp.token, sizeof(ctx->token));
 	return 0;
 }

@@ -139,8 +139,9 @@ struct ffl_context {
 	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
 	pthread_cond_t event_cond;  /* an event of rdma_cm's was acknowledged */
 	struct ffl_table table[FFL_NUM_KINDS];
-	bool is_device;	 /* and not rdma_cm's */
-	bool has_tables; /* from fork's beginning to its end: table_lock is held for it */
+	uint32_t num_devices; /* of the container; 0: the router does not know DEVICE */
+	bool is_device;	      /* and not rdma_cm's */
+	bool has_tables;      /* from fork's beginning to its end: table_lock is held for it */
 	struct ff_query_device_resp dev; /* cached at open */
 	/* handle of a QP with postings not announced (event index), 0: none; see bell.c */
 	_Atomic uint32_t lazy_qp;
@@ -515,6 +516,9 @@ uint32_t ffl_ndev_of(const uint8_t addr[16]);
 uint32_t ffl_ndev_any(void);
 /* device.c: where the device's files are, /sys or the folder that is mounted in any case. */
 const char *ffl_sysfs(void);
+/* device.c: which device of the container's it is, and the other way around */
+uint32_t ffl_device_index(const struct ibv_device *device);
+struct ibv_device *ffl_device_at(uint32_t index);
 /* fork.c: its handlers, which take the region lock; once for each process. 0 or -errno. */
 int ffl_fork_init(void);
 

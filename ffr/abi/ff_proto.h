@@ -36,8 +36,10 @@
 #define FF_MSG_MAX	 32768u /* bytes of the largest message, header included */
 
 #define FF_SOCKET_DEFAULT "/run/freeflow/ffr.sock"
-#define FF_DEVICE_NAME	  "ff0"
-#define FF_DEVICE_NODE	  "uverbs_" FF_DEVICE_NAME /* where others have a device file */
+#define FF_DEVICE_NAME	  "ff0"	      /* of the first device, where nobody has chosen another */
+#define FF_DEVICE_NODE	  "uverbs_ff" /* and its number: where others have a device file */
+#define FF_DEVICE_NAME_SZ 64u	      /* as in struct ibv_device */
+#define FF_DEVICES_MAX	  16u
 
 #define FF_HANDLE_INDEX(h) ((h)&0xffffu)
 
@@ -136,7 +138,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(75, DROP_RUNS, drop_runs, ff_none, 0)                                                    \
 	X(76, SETTLE_PAGES, settle_pages, ff_none, 0)                                              \
 	X(77, TRACK, track, ff_none, FF_WITH_FDS(1))                                               \
-	X(78, TRACK_PAGES, track_pages, ff_none, 1)
+	X(78, TRACK_PAGES, track_pages, ff_none, 1)                                                \
+	X(79, DEVICE, device, ff_none, 0)
 #define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
@@ -188,9 +191,24 @@ struct ff_hello_resp {
 	uint16_t has_uffd;  /* FF_UFFD_TRACK, or 1: a third descriptor came along; 0: none */
 	uint16_t has_nic;   /* 1: an MR is of full use only if runs cover all of it */
 	uint32_t seg0_size; /* bytes of segment 0, which starts with struct ff_ses_hdr */
-	uint32_t num_ports;
+	uint16_t num_ports;
+	uint16_t num_devices;	    /* of the container; 0: the router does not know DEVICE */
 	uint64_t node_guid;	    /* network byte order */
 	uint8_t token[FF_TOKEN_SZ]; /* for IMPORT_DEVICE by whom the client gives it to */
+};
+
+/*
+ * DEVICE: the session is one of that device of the container from now on; it begins as one of device 0. The devices of a
+ * container share all that it has, and differ in name, GUID and the order of their GIDs. -ENODEV: it has fewer.
+ */
+#define FF_DEVICE_AS_IS UINT32_MAX /* index: no other one is chosen */
+struct ff_device_req {
+	uint32_t index;
+};
+struct ff_device_resp {
+	uint64_t node_guid;	      /* network byte order */
+	char name[FF_DEVICE_NAME_SZ]; /* ends with 0 */
+	uint32_t index, reserved;
 };
 
 /*

@@ -43,7 +43,7 @@ static json_t *container_json(const struct admin_conf *a, const struct container
 			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)c->epoch,
 			      "host", a->host);
 	const struct container_ctl *ct = c->ctl;
-	char *dir;
+	char *dir, device[FFO_NAME_MAX];
 
 	if (j)
 		json_object_set_new(j, "thread", json_integer(c->fast->index));
@@ -53,6 +53,10 @@ static json_t *container_json(const struct admin_conf *a, const struct container
 		json_object_set_new(j, "cgroup", json_string(ct->cgroup));
 	if (j && ct->runs)
 		json_object_set_new(j, "runs", json_string(ct->runs));
+	if (j && ffo_device_name(ct->device_name, 1, 0, device)) {
+		json_object_set_new(j, "device_name", json_string(device));
+		json_object_set_new(j, "devices", json_integer(ct->devices));
+	}
 	if (j && ffo_limits_any(&ct->told))
 		json_object_set_new(j, "limits", ffo_limits_to_json(&ct->told));
 	if (j && asprintf(&dir, "%s/containers/%s", a->ctl->conf.runtime_dir, c->name) >= 0) {
@@ -514,8 +518,8 @@ static bool pod_may_ask(struct admin_conn *conn, json_t *msg)
 
 void admin_container_add(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "name",   "tenant",  "ips", "mode",
-					     "limits", "dry_run", NULL };
+	static const char *const names[] = { "name",	    "tenant",  "ips",	  "mode", "limits",
+					     "device_name", "devices", "dry_run", NULL };
 	const struct admin_conf *a = admin_conf(conn);
 	const char *name = json_string_value(json_object_get(msg, "name"));
 	struct change *ch;

@@ -417,6 +417,8 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	nic_choose(c, ctl->host);
 	info_copy(c, info);
 	ct->told = info->limits;
+	snprintf(ct->device_name, sizeof(ct->device_name), "%s", info->device_name);
+	ct->devices = info->devices ? info->devices : 1;
 	err = container_cgroup_recall(c);
 	if (!err)
 		err = container_runs_recall(c);

@@ -43,7 +43,9 @@ struct container_ctl {
 	uint32_t num_silent; /* of them: have not said HELLO */
 	uint32_t num_hellos; /* of those: the keeper looks at them */
 	struct discard *discard;
-	struct ffo_limits told; /* the orchestrator's; what is in force is c->limits */
+	char device_name[FFO_NAME_MAX]; /* of its first RDMA device, "": the usual one */
+	uint8_t devices;		/* how many it has; neither changes */
+	struct ffo_limits told;		/* the orchestrator's; what is in force is c->limits */
 	struct container_heard heard;
 	uint64_t claimed_at; /* ms, of the loop: when an operator had it moved to this host; 0: nobody did */
 	char *cgroup; /* where its processes are (cgroup.c); NULL: nobody has told */

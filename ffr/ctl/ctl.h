@@ -212,7 +212,8 @@ extern uint64_t ctl_hello_patience;
 /* A connection that a container's socket accepted; takes fd in any case. 0 or -errno. */
 int ctl_conn_create(struct container *c, int fd);
 /* Big-endian. */
-uint64_t ctl_node_guid(const struct container *c);
+uint64_t ctl_node_guid(const struct container *c, unsigned device);
+uint8_t ctl_sgid_index(const struct session *s, uint8_t index);
 /*
  * Close it and its session. why NULL: the client went; else one line in the log. A session with very much
  * goes in parts (conn->ending); to close it once more makes an end at once.

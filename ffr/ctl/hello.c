@@ -76,7 +76,8 @@ static int session_open(struct ctl_call *c, struct hello *h, struct ff_hello_res
 		.has_nic = has_nic,
 		.seg0_size = (uint32_t)seg_get(s, 0)->size,
 		.num_ports = CTL_NUM_PORTS,
-		.node_guid = ctl_node_guid(s->cont),
+		.num_devices = ((struct container_ctl *)s->cont->ctl)->devices,
+		.node_guid = ctl_node_guid(s->cont, 0),
 	};
 	memcpy(resp->token, s->import.token, sizeof(resp->token));
 	event_add_client(EVENT_OPENED, s->cont, "session %u of pid %d (%s)", s->id, (int)s->pid,

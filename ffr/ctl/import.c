@@ -45,6 +45,7 @@ int ctl_import_device(struct ctl_call *c, const struct ff_import_device_req *req
 	if (!from)
 		return -ENODEV;
 	c->s->import.of = resp->session = from->id;
+	c->s->device = from->device;
 	return 0;
 }
 

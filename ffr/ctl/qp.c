@@ -291,12 +291,23 @@ int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_
 	return err;
 }
 
+/* Of a client's to those that the router keeps, or back. */
+static void sgid_indices(const struct session *s, uint32_t mask, struct ff_qp_attr *a)
+{
+	if (mask & IBV_QP_AV)
+		a->ah.sgid_index = ctl_sgid_index(s, a->ah.sgid_index);
+	if (mask & IBV_QP_ALT_PATH)
+		a->alt_ah.sgid_index = ctl_sgid_index(s, a->alt_ah.sgid_index);
+}
+
 int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
 		  struct ff_modify_qp_resp *resp)
 {
 	struct qp *qp = qp_named(c->s, req->qp);
+	struct ff_modify_qp_req step = *req;
 
-	return qp ? ctl_qp_walk(c->ctl, qp, req, 1, &resp->qp_state) : -EINVAL;
+	sgid_indices(c->s, step.mask, &step.attr);
+	return qp ? ctl_qp_walk(c->ctl, qp, &step, 1, &resp->qp_state) : -EINVAL;
 }
 
 int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
@@ -310,6 +321,7 @@ int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
 	resp->attr = qp->attr;
 	resp->attr.qp_state = resp->attr.cur_qp_state = qp->state;
 	resp->attr.sq_draining = qp->state == IBV_QPS_SQD && qp->draining;
+	sgid_indices(c->s, qp->attr_set, &resp->attr);
 	fast_unlock(c->ctl->host);
 	resp->sq_sig_all = qp->sig_all;
 	return 0;

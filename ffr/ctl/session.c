@@ -268,6 +268,7 @@ void session_end_finish(struct session *s)
 	struct fast *f = s->fast;
 	uint64_t places = 0;
 
+	sysfs_session_ends(s);
 	fast_lock(f->host);
 	fast_session_del(f, s);
 	stats_add(&s->cont->stats, &s->stats);

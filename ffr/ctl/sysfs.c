@@ -4,14 +4,16 @@
  * text and in its units, for programs that read them. Control thread.
  *
  *	infiniband/ff0			a link, as the kernel's, to
- *	infiniband/.ff0/PCI_NAME/	the folder of a PCI device: vendor, numa_node, local_cpulist, ...
+ *	infiniband/.ff0/PCI/		the folder of a PCI device: vendor, numa_node, local_cpulist, ...
  *		infiniband/ff0/		node and ports, with GIDs and counters; device is a link back
  *		infiniband_verbs/NODE/	dev, ibdev, abi_version
  *		net/eth0		a link to the interface
  *	infiniband_verbs/NODE		a link to that
  *
- * NCCL takes the last part of the path behind .../ff0/device for a PCI address, and looks for what
- * has the same beside it; so it is one that no device of a host has.
+ * ff0 is the device's name; where a container has several devices, each has all of that. NCCL takes
+ * the last part of the path behind .../ff0/device for a PCI address, and takes devices for one whose
+ * addresses differ behind the bus only; so PCI is an address that no device of a host has, with a
+ * bus of its own for each device.
  *
  * The tree is made when the container is attached and stays in place for the next router, because
  * containers mount it. Counters are rewritten in place at most once a second, those that have changed,
@@ -28,6 +30,7 @@
  */
 #include "ffr/ctl/sysfs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,14 +42,13 @@
 #include "ffr/fast/fast.h"
 #include "ffr/lib/log.h"
 
-#define PERIOD	   1000 /* ms */
-#define PCI_NAME   "ff00:00:00.0"
-#define PCI_DIR	   "." FF_DEVICE_NAME "/" PCI_NAME
-#define CLASS_DIR  "sys/class/infiniband"
-#define DEVICE_DIR CLASS_DIR "/" PCI_DIR "/infiniband/" FF_DEVICE_NAME
-#define VERBS_DIR  "infiniband_verbs/" FF_DEVICE_NODE
-#define MTU	   4096 /* bytes of a packet, if there were any */
-#define NDEV	   "eth0"
+#define PERIOD	  1000				       /* ms */
+#define PCI_DIR	  "." FF_DEVICE_NAME "/ff00:%02x:00.0" /* of the device's number */
+#define CLASS_DIR "sys/class/infiniband"
+#define VERBS_DIR "infiniband_verbs/" FF_DEVICE_NODE "%u"
+#define PATH_SZ	  256  /* a name has 63 bytes */
+#define MTU	  4096 /* bytes of a packet, if there were any */
+#define NDEV	  "eth0"
 
 /* X(file, value from struct ff_stats *st): ports/1/counters. Data is in words of 4 bytes. */
 #define COUNTERS(X)                                                                                \
@@ -102,8 +104,11 @@ static const char *const counter_name[] = {
 struct sysfs {
 	/* The interfaces of its addresses, where a client has told one; else the name is empty. */
 	struct ff_ndev ndev[CONTAINER_MAX_GIDS], any; /* any: where it has no address of its own */
-	int counters_fd, hw_fd;			      /* directories; -1 */
-	uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
+	struct sysfs_device {
+		int counters_fd, hw_fd; /* directories; -1 */
+		uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
+		struct ff_stats ended; /* of its sessions that have ended */
+	} dev[FFO_DEVICES_MAX];
 	/* Who counts, how much they had done when it was seen to change, and the looks since then. */
 	const struct fast *fast;
 	uint64_t done;
@@ -127,6 +132,46 @@ void sysfs_remove(int dir_fd)
 	sysfile_remove(dir_fd, "sys");
 }
 
+static const struct container_ctl *ctl_of(const struct container *c)
+{
+	return c->ctl;
+}
+
+static unsigned num_devices(const struct container *c)
+{
+	return ctl_of(c)->devices;
+}
+
+static const char *name_of(const struct container *c, unsigned device, char name[FFO_NAME_MAX])
+{
+	ffo_device_name(ctl_of(c)->device_name, num_devices(c), device, name);
+	return name;
+}
+
+/* An entry of a device's GID table. */
+static struct gid_entry gid_of(const struct container *c, unsigned device, uint32_t index)
+{
+	return gid_entry(c, gid_of_device(c, device, index));
+}
+
+/* The folder of its PCI device, or the device's own. A descriptor or -errno. */
+static int pci_open(const struct container *c, unsigned device)
+{
+	char path[PATH_SZ];
+
+	snprintf(path, sizeof(path), CLASS_DIR "/" PCI_DIR, device);
+	return sysfile_dir(ctl_of(c)->dir_fd, path);
+}
+
+static int device_open(const struct container *c, unsigned device)
+{
+	char path[PATH_SZ], name[FFO_NAME_MAX];
+
+	snprintf(path, sizeof(path), CLASS_DIR "/" PCI_DIR "/infiniband/%s", device,
+		 name_of(c, device, name));
+	return sysfile_dir(ctl_of(c)->dir_fd, path);
+}
+
 /* ---- what does not change ------------------------------------------------------------------------- */
 
 /* Eight groups of four digits, as the kernel prints GIDs; GUIDs have four groups. */
@@ -137,10 +182,10 @@ static void groups_text(const uint8_t *raw, int groups, char text[48])
 			      raw[2 * i + 1]);
 }
 
-static int write_node(struct container *c, int fd)
+static int write_node(const struct container *c, unsigned device, int fd)
 {
-	const struct ctl *ctl = ((struct container_ctl *)c->ctl)->ctl;
-	uint64_t guid = ctl_node_guid(c);
+	const struct ctl *ctl = ctl_of(c)->ctl;
+	uint64_t guid = ctl_node_guid(c, device);
 	char text[48];
 	int err;
 
@@ -169,7 +214,7 @@ static const struct ff_ndev *ndev_find(const struct sysfs *s, const union ibv_gi
  */
 static const char *ndev_of(const struct container *c, const union ibv_gid *gid)
 {
-	const struct sysfs *s = ((const struct container_ctl *)c->ctl)->sysfs;
+	const struct sysfs *s = ctl_of(c)->sysfs;
 	const struct ff_ndev *d = ndev_find(s, gid);
 
 	for (unsigned i = 0; !d && i < c->num_gids; i++)
@@ -195,25 +240,29 @@ static int write_cpus(int fd)
 	return n ? n : sysfile_printf(fd, "local_cpulist", last ? "0-%ld\n" : "%ld\n", last);
 }
 
-static int write_verbs(int pci_fd)
+static int write_verbs(const struct container *c, unsigned device, int pci_fd)
 {
-	int fd = sysfile_dir(pci_fd, VERBS_DIR), err;
+	char path[PATH_SZ], name[FFO_NAME_MAX];
+	int fd, err;
 
+	snprintf(path, sizeof(path), VERBS_DIR, device);
+	fd = sysfile_dir(pci_fd, path);
 	if (fd < 0)
 		return fd;
-	err = sysfile_write(fd, "dev", "231:192\n"); /* the kernel's first */
-	err = err ? err : sysfile_write(fd, "ibdev", FF_DEVICE_NAME "\n");
+	err = sysfile_printf(fd, "dev", "231:%u\n", 192 + device); /* as the kernel's first ones */
+	err = err ? err : sysfile_printf(fd, "ibdev", "%s\n", name_of(c, device, name));
 	err = err ? err : sysfile_write(fd, "abi_version", "1\n");
 	err = err ? err : sysfile_link(fd, "device", "../..");
 	close(fd);
 	return err;
 }
 
-/* The interface that has the container's first address. */
-static int write_net(const struct container *c, int pci_fd)
+/* The interface that has the device's first address. */
+static int write_net(const struct container *c, unsigned device, int pci_fd)
 {
+	struct gid_entry e = gid_of(c, device, GID_ADDR_V2);
+	const char *name = ndev_of(c, &e.gid);
 	char target[64];
-	const char *name = ndev_of(c, &c->gid[0]);
 	int fd = sysfile_dir(pci_fd, "net"), err;
 
 	if (fd < 0)
@@ -225,9 +274,9 @@ static int write_net(const struct container *c, int pci_fd)
 	return err;
 }
 
-static int write_pci(struct container *c, int fd)
+static int write_pci(const struct container *c, unsigned device, int fd)
 {
-	const struct ctl *ctl = ((struct container_ctl *)c->ctl)->ctl;
+	const struct ctl *ctl = ctl_of(c)->ctl;
 	int err = sysfile_printf(fd, "vendor", "0x%04x\n", ctl->dev.vendor_id & 0xffff);
 
 	err = err ? err :
@@ -237,32 +286,42 @@ static int write_pci(struct container *c, int fd)
 	err = err ? err : sysfile_write(fd, "class", "0x020000\n");
 	err = err ? err : sysfile_write(fd, "numa_node", "-1\n");
 	err = err ? err : write_cpus(fd);
-	err = err ? err : write_verbs(fd);
-	return err ? err : write_net(c, fd);
+	err = err ? err : write_verbs(c, device, fd);
+	return err ? err : write_net(c, device, fd);
 }
 
-/* The links in the folders of the two classes. */
-static int write_classes(int dir_fd)
+/* A link in the folder of a class, to the device's folder there. */
+static int write_link(const struct container *c, const char *class, const char *name,
+		      const char *target)
 {
-	int fd = sysfile_dir(dir_fd, CLASS_DIR), err;
+	int fd = sysfile_dir(ctl_of(c)->dir_fd, class), err;
 
 	if (fd < 0)
 		return fd;
-	err = sysfile_link(fd, FF_DEVICE_NAME, PCI_DIR "/infiniband/" FF_DEVICE_NAME);
-	close(fd);
-	if (err)
-		return err;
-	fd = sysfile_dir(dir_fd, "sys/class/infiniband_verbs");
-	if (fd < 0)
-		return fd;
-	err = sysfile_write(fd, "abi_version", "6\n");
-	err = err ? err : sysfile_link(fd, FF_DEVICE_NODE, "../infiniband/" PCI_DIR "/" VERBS_DIR);
+	err = sysfile_link(fd, name, target);
+	if (!err && strcmp(class, CLASS_DIR) != 0)
+		err = sysfile_write(fd, "abi_version", "6\n");
 	close(fd);
 	return err;
 }
 
+static int write_classes(const struct container *c, unsigned device)
+{
+	char target[PATH_SZ], name[FFO_NAME_MAX];
+	int err;
+
+	name_of(c, device, name);
+	snprintf(target, sizeof(target), PCI_DIR "/infiniband/%s", device, name);
+	err = write_link(c, CLASS_DIR, name, target);
+	if (err)
+		return err;
+	snprintf(name, sizeof(name), FF_DEVICE_NODE "%u", device);
+	snprintf(target, sizeof(target), "../infiniband/" PCI_DIR "/" VERBS_DIR, device, device);
+	return write_link(c, CLASS_DIR "_verbs", name, target);
+}
+
 /* As ctl_query_port() has it. */
-static int write_port(struct container *c, int fd)
+static int write_port(const struct container *c, int fd)
 {
 	int err = sysfile_write(fd, "state", "4: ACTIVE\n");
 
@@ -333,12 +392,12 @@ static int write_gid(const struct container *c, int port_fd, const char *name,
 	return err ? err : write_ndev(c, port_fd, name, &e->gid);
 }
 
-static int write_gids(struct container *c, int port_fd)
+static int write_gids(const struct container *c, unsigned device, int port_fd)
 {
 	int err = write_in(port_fd, "pkeys", "0", "0xffff\n");
 
 	for (unsigned i = 0; !err && i < GID_TABLE_LEN(CONTAINER_MAX_GIDS) + c->has_nic_gid; i++) {
-		struct gid_entry e = gid_entry(c, i);
+		struct gid_entry e = gid_of(c, device, i);
 		char name[16];
 
 		snprintf(name, sizeof(name), "%u", i);
@@ -390,13 +449,37 @@ static bool ndevs_keep(const struct container *c, struct sysfs *s, const struct 
 	return changed;
 }
 
+/* The files of a device that name an interface. */
+static void write_ndevs(const struct container *c, unsigned device)
+{
+	int fd = pci_open(c, device), port_fd;
+
+	if (fd >= 0) {
+		write_net(c, device, fd);
+		close(fd);
+	}
+	fd = device_open(c, device);
+	if (fd < 0)
+		return;
+	port_fd = sysfile_dir(fd, "ports/1");
+	close(fd);
+	for (unsigned i = 0; port_fd >= 0 && i < gid_table_len(c); i++) {
+		struct gid_entry e = gid_of(c, device, i);
+		char name[16];
+
+		snprintf(name, sizeof(name), "%u", i);
+		write_ndev(c, port_fd, name, &e.gid);
+	}
+	if (port_fd >= 0)
+		close(port_fd);
+}
+
 int ctl_tell_ndevs(struct ctl_call *call, const struct ff_tell_ndevs_req *req,
 		   struct ff_tell_ndevs_resp *resp)
 {
 	struct container *c = call->s->cont;
 	struct sysfs *s = ((struct container_ctl *)c->ctl)->sysfs;
 	const struct ff_ndev *told = call->tail;
-	int fd, port_fd;
 
 	(void)req;
 	(void)resp;
@@ -405,27 +488,9 @@ int ctl_tell_ndevs(struct ctl_call *call, const struct ff_tell_ndevs_req *req,
 	for (uint32_t i = 0; i < call->n_tail; i++)
 		if (!ndev_name_ok(told[i].name))
 			return -EINVAL;
-	if (!s || !ndevs_keep(c, s, told, call->n_tail))
-		return 0;
-	fd = sysfile_dir(((struct container_ctl *)c->ctl)->dir_fd, CLASS_DIR "/" PCI_DIR);
-	if (fd >= 0) {
-		write_net(c, fd);
-		close(fd);
-	}
-	fd = sysfile_dir(((struct container_ctl *)c->ctl)->dir_fd, DEVICE_DIR);
-	if (fd < 0)
-		return 0;
-	port_fd = sysfile_dir(fd, "ports/1");
-	close(fd);
-	for (unsigned i = 0; port_fd >= 0 && i < gid_table_len(c); i++) {
-		struct gid_entry e = gid_entry(c, i);
-		char name[16];
-
-		snprintf(name, sizeof(name), "%u", i);
-		write_ndev(c, port_fd, name, &e.gid);
-	}
-	if (port_fd >= 0)
-		close(port_fd);
+	if (s && ndevs_keep(c, s, told, call->n_tail))
+		for (unsigned i = 0; i < num_devices(c); i++)
+			write_ndevs(c, i);
 	return 0;
 }
 
@@ -442,81 +507,153 @@ static void values_of(const struct ff_stats *st, uint64_t v[NUM_COUNTERS + NUM_H
 	memcpy(v, values, sizeof(values));
 }
 
+static void write_values(struct sysfs_device *d, const uint64_t v[], bool all)
+{
+	for (int i = 0; i < NUM_COUNTERS + NUM_HW_COUNTERS; i++) {
+		int fd = i < NUM_COUNTERS ? d->counters_fd : d->hw_fd;
+
+		if (all || v[i] != d->written[i])
+			sysfile_printf(fd, counter_name[i], "%llu\n", (unsigned long long)v[i]);
+		d->written[i] = v[i];
+	}
+}
+
+/* Of a device, but the first. */
+static void values_of_device(const struct container *c, unsigned device,
+			     uint64_t v[NUM_COUNTERS + NUM_HW_COUNTERS])
+{
+	struct ff_stats st = ctl_of(c)->sysfs->dev[device].ended, of;
+	const struct session *s;
+
+	LIST_FOREACH(s, &c->sessions, entry) {
+		if (s->device != device)
+			continue;
+		of = stats_of_session(s);
+		stats_add(&st, &of);
+	}
+	values_of(&st, v);
+}
+
+/* The first device has all that is no other's, so that the sum over the devices is the container's. */
 static void write_counters(struct container *c, bool all)
 {
-	struct container_ctl *ct = c->ctl;
-	uint64_t v[NUM_COUNTERS + NUM_HW_COUNTERS];
+	struct sysfs *s = ((struct container_ctl *)c->ctl)->sysfs;
+	uint64_t v[NUM_COUNTERS + NUM_HW_COUNTERS], others[NUM_COUNTERS + NUM_HW_COUNTERS] = { 0 };
 	struct ff_stats st = { 0 };
 
-	stats_of_container(c, &st, NULL);
-	values_of(&st, v);
-	for (int i = 0; i < NUM_COUNTERS + NUM_HW_COUNTERS; i++) {
-		int fd = i < NUM_COUNTERS ? ct->sysfs->counters_fd : ct->sysfs->hw_fd;
-
-		if (all || v[i] != ct->sysfs->written[i])
-			sysfile_printf(fd, counter_name[i], "%llu\n", (unsigned long long)v[i]);
-		ct->sysfs->written[i] = v[i];
+	for (unsigned d = 1; d < num_devices(c); d++) {
+		values_of_device(c, d, v);
+		write_values(&s->dev[d], v, all);
+		for (int i = 0; i < NUM_COUNTERS + NUM_HW_COUNTERS; i++)
+			others[i] += v[i];
 	}
+	stats_of_container(c, &st, NULL); /* after the others: it is not less than their sum */
+	values_of(&st, v);
+	for (int i = 0; i < NUM_COUNTERS + NUM_HW_COUNTERS; i++)
+		v[i] -= others[i] < v[i] ? others[i] : v[i];
+	write_values(&s->dev[0], v, all);
+}
+
+void sysfs_session_ends(const struct session *s)
+{
+	struct sysfs *all = ((struct container_ctl *)s->cont->ctl)->sysfs;
+	struct ff_stats st = stats_of_session(s);
+
+	if (all)
+		stats_add(&all->dev[s->device].ended, &st);
 }
 
 /* ---- a container's life ---------------------------------------------------------------------------- */
 
-static int identity(struct container *c, int *port_fd)
+/* The folder of its port in *port_fd. 0 or -errno. */
+static int identity(const struct container *c, unsigned device, int *port_fd)
 {
-	struct container_ctl *ct = c->ctl;
-	int fd = sysfile_dir(ct->dir_fd, CLASS_DIR "/" PCI_DIR), err;
+	int fd = pci_open(c, device), err;
 
 	if (fd < 0)
 		return fd;
-	err = write_pci(c, fd);
+	err = write_pci(c, device, fd);
 	close(fd);
-	err = err ? err : write_classes(ct->dir_fd);
+	err = err ? err : write_classes(c, device);
 	if (err)
 		return err;
-	fd = sysfile_dir(ct->dir_fd, DEVICE_DIR);
+	fd = device_open(c, device);
 	if (fd < 0)
 		return fd;
-	err = write_node(c, fd);
+	err = write_node(c, device, fd);
 	err = err ? err : sysfile_link(fd, "device", "../..");
 	*port_fd = err ? err : sysfile_dir(fd, "ports/1");
 	close(fd);
 	if (*port_fd < 0)
 		return *port_fd;
 	err = write_port(c, *port_fd);
-	err = err ? err : write_gids(c, *port_fd);
+	err = err ? err : write_gids(c, device, *port_fd);
 	if (err)
 		close(*port_fd);
 	return err;
+}
+
+static int open_device(const struct container *c, unsigned device, struct sysfs_device *d)
+{
+	int port, err = identity(c, device, &port);
+
+	if (err)
+		return err;
+	d->counters_fd = sysfile_dir(port, "counters");
+	d->hw_fd = sysfile_dir(port, "hw_counters");
+	close(port);
+	return d->counters_fd < 0 ? d->counters_fd : d->hw_fd < 0 ? d->hw_fd : 0;
+}
+
+/* The names of the devices that are in the folder, as a former container of that name may have left them. */
+static bool is_anothers(const struct container *c)
+{
+	int fd = sysfile_dir(ctl_of(c)->dir_fd, CLASS_DIR);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	char name[FFO_NAME_MAX];
+	bool found = false;
+	struct dirent *e;
+	unsigned i;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && !found && (e = readdir(dir))) {
+		for (i = 0; i < num_devices(c); i++)
+			if (!strcmp(e->d_name, name_of(c, i, name)))
+				break;
+		found = e->d_name[0] != '.' && i == num_devices(c);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
 }
 
 void sysfs_open(struct container *c)
 {
 	struct container_ctl *ct = c->ctl;
 	struct sysfs *s = calloc(1, sizeof(*s));
-	int port = -1, err = s ? identity(c, &port) : -ENOMEM;
+	int err = s ? 0 : -ENOMEM;
 
-	if (!err) {
-		s->counters_fd = sysfile_dir(port, "counters");
-		s->hw_fd = sysfile_dir(port, "hw_counters");
-		err = s->counters_fd < 0 ? s->counters_fd : s->hw_fd < 0 ? s->hw_fd : 0;
-		close(port);
-		ct->sysfs = s;
-	} else {
-		free(s);
-	}
+	if (is_anothers(c))
+		sysfs_remove(ct->dir_fd);
+	for (unsigned i = 0; s && i < FFO_DEVICES_MAX; i++)
+		s->dev[i].counters_fd = s->dev[i].hw_fd = -1;
+	for (unsigned i = 0; !err && i < num_devices(c); i++)
+		err = open_device(c, i, &s->dev[i]);
+	ct->sysfs = s;
 	if (err)
-		log_warn("container %s: %s: %s", c->name, DEVICE_DIR, strerror(-err));
-	if (ct->sysfs)
+		log_warn("container %s: " CLASS_DIR ": %s", c->name, strerror(-err));
+	if (s)
 		write_counters(c, true);
 }
 
 void sysfs_identity(struct container *c)
 {
-	struct container_ctl *ct = c->ctl;
 	int port;
 
-	if (ct->sysfs && !identity(c, &port))
-		close(port);
+	for (unsigned i = 0; ctl_of(c)->sysfs && i < num_devices(c); i++)
+		if (!identity(c, i, &port))
+			close(port);
 }
 
 void sysfs_close(struct container *c)
@@ -526,10 +663,12 @@ void sysfs_close(struct container *c)
 	if (!ct->sysfs)
 		return;
 	write_counters(c, false);
-	if (ct->sysfs->counters_fd >= 0)
-		close(ct->sysfs->counters_fd);
-	if (ct->sysfs->hw_fd >= 0)
-		close(ct->sysfs->hw_fd);
+	for (unsigned i = 0; i < FFO_DEVICES_MAX; i++) {
+		if (ct->sysfs->dev[i].counters_fd >= 0)
+			close(ct->sysfs->dev[i].counters_fd);
+		if (ct->sysfs->dev[i].hw_fd >= 0)
+			close(ct->sysfs->dev[i].hw_fd);
+	}
 	free(ct->sysfs);
 	ct->sysfs = NULL;
 }

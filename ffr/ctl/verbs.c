@@ -105,10 +105,32 @@ struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c)
 	};
 }
 
-/* Programs tell hosts apart by the node GUID: one for each container, as in its link-local GID. */
-uint64_t ctl_node_guid(const struct container *c)
+/*
+ * Programs tell NICs apart by the node GUID: that of a container's first device is as in its link-local GID; of the others
+ * the byte before the LID has their number.
+ */
+uint64_t ctl_node_guid(const struct container *c, unsigned device)
 {
-	return gid_local(c->lid).global.interface_id;
+	union ibv_gid gid = gid_local(c->lid);
+
+	gid.raw[13] = (uint8_t)device;
+	return gid.global.interface_id;
+}
+
+int ctl_device(struct ctl_call *c, const struct ff_device_req *req, struct ff_device_resp *resp)
+{
+	const struct container_ctl *ct = c->s->cont->ctl;
+	uint32_t index = req->index == FF_DEVICE_AS_IS ? c->s->device : req->index;
+
+	static_assert(FF_DEVICE_NAME_SZ == FFO_NAME_MAX && FF_DEVICES_MAX == FFO_DEVICES_MAX,
+		      "ABI");
+	if (index >= ct->devices)
+		return -ENODEV;
+	c->s->device = (uint8_t)index;
+	resp->index = index;
+	resp->node_guid = ctl_node_guid(c->s->cont, index);
+	ffo_device_name(ct->device_name, ct->devices, index, resp->name);
+	return 0;
 }
 
 /* ---- segments ------------------------------------------------------------------------------ */
@@ -184,7 +206,7 @@ int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,
 {
 	(void)req;
 	*resp = c->ctl->dev;
-	resp->node_guid = resp->sys_image_guid = ctl_node_guid(c->s->cont);
+	resp->node_guid = resp->sys_image_guid = ctl_node_guid(c->s->cont, c->s->device);
 	resp->phys_port_cnt = CTL_NUM_PORTS;
 	return 0;
 }
@@ -222,7 +244,7 @@ int ctl_query_gid(struct ctl_call *c, const struct ff_query_gid_req *req,
 		  struct ff_query_gid_resp *resp)
 {
 	const struct container *cont = c->s->cont;
-	struct gid_entry e = gid_entry(cont, req->index);
+	struct gid_entry e = gid_entry(cont, gid_of_device(cont, c->s->device, req->index));
 
 	if (!req->port || req->port > CTL_NUM_PORTS || req->index >= gid_table_len(cont))
 		return -EINVAL;
@@ -319,6 +341,12 @@ static void channel_free(struct obj *o)
 
 const struct obj_ops channel_obj_ops = { .free = channel_free };
 
+/* The index in the table of the session's device, as one of the container's, or back. */
+uint8_t ctl_sgid_index(const struct session *s, uint8_t index)
+{
+	return (uint8_t)gid_of_device(s->cont, s->device, index);
+}
+
 /* ---- AHs ----------------------------------------------------------------------------------- */
 
 int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
@@ -336,6 +364,7 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 		return -ENOMEM;
 	ah->pd = pd;
 	ah->attr = req->attr;
+	ah->attr.sgid_index = ctl_sgid_index(c->s, req->attr.sgid_index);
 	ah->mcast = req->attr.is_global && gid_is_mcast(req->attr.dgid);
 	if (ah->mcast && fast_need_first(c->s->cont)) {
 		free(ah);

@@ -18,6 +18,15 @@ uint32_t gid_index_of_addr(unsigned i)
 	return i ? GID_TABLE_LEN(i) : GID_ADDR_V2;
 }
 
+uint32_t gid_of_device(const struct container *c, unsigned device, uint32_t index)
+{
+	uint32_t own = gid_index_of_addr(c->num_gids ? device % c->num_gids : 0);
+
+	if (index <= GID_ADDR_V1) /* the two change places */
+		return own + index;
+	return own && (index == own || index == own + 1) ? index - own : index;
+}
+
 int gid_nic_index(const struct container *c)
 {
 	return c->has_nic_gid ? (int)GID_TABLE_LEN(c->num_gids) : -1;

@@ -47,6 +47,11 @@ struct gid_entry {
 uint32_t gid_table_len(const struct container *c);
 /* An entry; beyond the table: the first one. */
 struct gid_entry gid_entry(const struct container *c, uint32_t index);
+/*
+ * An index of a device's table, as one of the container's, and the other way around. A container may have several
+ * devices, which all have its GIDs: those of its addresses are dealt out, and a device's own is in the first place.
+ */
+uint32_t gid_of_device(const struct container *c, unsigned device, uint32_t index);
 /* Where the container has that GID, as RoCE v2; -1: it is not its. */
 int gid_index(const struct container *c, const union ibv_gid *gid);
 /* That of the host's NIC, or -1: the container has it not. */

@@ -345,6 +345,7 @@ struct session {
 	int async_fd; /* router's end of the async socket */
 	int bell_fd;  /* eventfd that the client writes */
 	bool closing;
+	uint8_t device;		/* [ctl] which of its container's: gid.h */
 	struct pvm_client *pvm; /* pvm.c: its memory */
 	struct ff_stats stats;	/* what is of no QP, and sums of closed ones; see stats.h */
 	struct lat lat;		/* sums of closed QPs */

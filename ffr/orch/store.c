@@ -110,10 +110,12 @@ static json_t *fields_of(const struct orch *o, const struct container *c)
 		memcpy(&ip, &c->gid[i], sizeof(ip));
 		json_array_append_new(ips, json_string(ffo_addr_text(&ip, text)));
 	}
-	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o*, s:I, s:i, s:I}", "name", c->name,
-			 "tenant", c->tenant, "mode", ffo_mode_name[c->mode], "host", o->conf.host,
-			 "ips", ips, "limits", limits, "container", (json_int_t)c->id, "lid",
-			 (int)c->lid, "epoch", (json_int_t)c->epoch);
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o*, s:s*, s:i, s:I, s:i, s:I}", "name",
+			 c->name, "tenant", c->tenant, "mode", ffo_mode_name[c->mode], "host",
+			 o->conf.host, "ips", ips, "limits", limits, "device_name",
+			 *ct->device_name ? ct->device_name : NULL, "devices", (int)ct->devices,
+			 "container", (json_int_t)c->id, "lid", (int)c->lid, "epoch",
+			 (json_int_t)c->epoch);
 }
 
 /* The container may have gone meanwhile: whoever finds it in the store may move it at once. */

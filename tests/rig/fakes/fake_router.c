@@ -69,7 +69,19 @@ static void hello(struct router *r, unsigned int c, const struct ff_hello_req *r
 	resp->version = r->hello_version ? r->hello_version : FF_PROTO_VERSION;
 	resp->seg0_size = r->hello_seg0 ? r->hello_seg0 : sizeof(struct ff_ses_hdr);
 	resp->num_ports = 1;
+	resp->num_devices = r->num_devices;
 	resp->node_guid = 0x1122334455667788;
+}
+
+static void device(struct router *r, const struct ff_device_req *req, struct answer *a)
+{
+	struct ff_device_resp *resp = (void *)a->body;
+
+	if (req->index != FF_DEVICE_AS_IS)
+		r->device = req->index;
+	resp->index = r->device;
+	resp->node_guid = 0x1122334455667788 + r->device;
+	snprintf(resp->name, sizeof(resp->name), "%s%u", r->device_name, r->device);
 }
 
 static void get_seg(struct router *r, struct answer *a)
@@ -96,6 +108,9 @@ static void serve(struct router *r, unsigned int c, enum ff_msg_type type, const
 	switch (type) {
 	case FF_MSG_HELLO:
 		hello(r, c, req, a);
+		break;
+	case FF_MSG_DEVICE:
+		device(r, req, a);
 		break;
 	case FF_MSG_CHALLENGE:
 		memcpy(a->body, ROUTER_NONCE, FF_NONCE_SZ);

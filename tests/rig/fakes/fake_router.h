@@ -55,11 +55,14 @@ struct router {
 	struct ff_query_port_resp port;
 	struct ff_create_ah_req ah; /* the last one */
 	struct ff_hello_req hello;
-	unsigned int hello_ms;	/* before the answer to a HELLO */
-	bool challenge;		/* HELLO needs the nonce ROUTER_NONCE */
-	uint32_t hello_version; /* what HELLO's answer says; 0: the library's */
-	uint64_t hello_seg0;	/* the same of segment 0's bytes; 0: as many as it needs */
-	int seg_fd;		/* memfd of segment 0 of the last connection */
+	unsigned int hello_ms;	 /* before the answer to a HELLO */
+	const char *device_name; /* without the number */
+	uint32_t device;	 /* that was asked for last */
+	uint16_t num_devices;	 /* 0: it knows no DEVICE */
+	bool challenge;		 /* HELLO needs the nonce ROUTER_NONCE */
+	uint32_t hello_version;	 /* what HELLO's answer says; 0: the library's */
+	uint64_t hello_seg0;	 /* the same of segment 0's bytes; 0: as many as it needs */
+	int seg_fd;		 /* memfd of segment 0 of the last connection */
 };
 
 void router_start(struct router *r);

@@ -420,6 +420,92 @@ static void false_interfaces(void **state)
 	NDEV_IS(0, "net1");
 }
 
+static int device_call(int s, uint32_t index, struct ff_device_resp *resp)
+{
+	struct ff_device_req req = { .index = index };
+
+	return rig_call(g, s, FF_MSG_DEVICE, &req, sizeof(req), NULL, 0, 0, resp, sizeof(*resp),
+			NULL, NULL);
+}
+
+static void gid_is(int s, uint32_t index, const union ibv_gid *want)
+{
+	struct ff_query_gid_req req = { .port = 1, .index = index };
+	struct ff_query_gid_resp resp;
+
+	assert_int_equal(rig_call(g, s, FF_MSG_QUERY_GID, &req, sizeof(req), NULL, 0, 0, &resp,
+				  sizeof(resp), NULL, NULL),
+			 0);
+	assert_memory_equal(resp.gid, want->raw, 16);
+}
+
+/* Another container in b's place, with three devices and two addresses. */
+static struct container *rails(const char *first)
+{
+	struct ffo_container info = { .id = 9, .epoch = 1, .lid = 9, .num_ips = 2, .devices = 3 };
+
+	container_detach(g->c[1]);
+	strcpy(info.name, "b");
+	strcpy(info.tenant, "default");
+	strcpy(info.device_name, first);
+	assert_int_equal(ffo_addr_parse("10.0.0.7", &info.ip[0]), 0);
+	assert_int_equal(ffo_addr_parse("10.0.0.8", &info.ip[1]), 0);
+	assert_int_equal(container_attach(&g->ctl, &info), 0);
+	return g->c[1] = container_find(&g->ctl, "b");
+}
+
+#define RAIL "b/sys/class/infiniband/mlx5_"
+
+/* Each has a name, a GUID, a PCI address, a node and a first GID of its own; the counters are those of its sessions. */
+static void several_devices(void **state)
+{
+	struct container *c = rails("mlx5_0");
+	struct ff_device_resp d;
+	char path[256];
+	int s = call_client(g, 1);
+
+	(void)state;
+	text_is(RAIL "0/node_guid", "0266:66ff:fe00:0009\n");
+	text_is(RAIL "2/node_guid", "0266:66ff:fe02:0009\n");
+	text_is(RAIL "0/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:0a00:0007\n");
+	text_is(RAIL "1/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:0a00:0008\n");
+	text_is(RAIL "1/ports/1/gids/4", "0000:0000:0000:0000:0000:ffff:0a00:0007\n");
+	text_is(RAIL "2/ports/1/gids/0", "0000:0000:0000:0000:0000:ffff:0a00:0007\n");
+	text_is(RAIL "1/device/infiniband_verbs/uverbs_ff1/ibdev", "mlx5_1\n");
+	text_is("b/sys/class/infiniband_verbs/uverbs_ff2/ibdev", "mlx5_2\n");
+	text_is("b/sys/class/infiniband/.ff0/ff00:02:00.0/infiniband/mlx5_2/node_type", "1: CA\n");
+
+	assert_int_equal(device_call(s, FF_DEVICE_AS_IS, &d), 0);
+	assert_int_equal(d.index, 0);
+	assert_string_equal(d.name, "mlx5_0");
+	gid_is(s, 0, &c->gid[0]);
+	assert_int_equal(device_call(s, 3, &d), -ENODEV);
+	assert_int_equal(device_call(s, 1, &d), 0);
+	assert_string_equal(d.name, "mlx5_1");
+	assert_int_equal(be64toh(d.node_guid), 0x026666fffe010009);
+	gid_is(s, 0, &c->gid[1]);
+	gid_is(s, 4, &c->gid[0]);
+
+	c->stats.tx_bytes = 4000;
+	LIST_FIRST(&c->sessions)->stats.tx_bytes = 400;
+	close(s);
+	rig_pump(g);
+	assert_true(LIST_EMPTY(&c->sessions));
+	assert_int_equal(c->stats.tx_bytes, 4400);
+	sysfs_close(c);
+	text_is(RAIL "0/ports/1/counters/port_xmit_data", "1000\n");
+	text_is(RAIL "1/ports/1/counters/port_xmit_data", "100\n");
+	text_is(RAIL "2/ports/1/counters/port_xmit_data", "0\n");
+
+	/* one of that name, of other devices, that was here when there was no router */
+	strcpy(((struct container_ctl *)c->ctl)->device_name, "roce");
+	c->stats = (struct ff_stats){ 0 };
+	sysfs_open(c);
+	text_is("b/sys/class/infiniband/roce2/node_guid", "0266:66ff:fe02:0009\n");
+	snprintf(path, sizeof(path), "%s/containers/" RAIL "0", g->dir);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 /* What a container with a writable directory puts there is neither followed nor waited for. */
 static void what_is_in_the_way_is_left_alone(void **state)
 {
@@ -476,5 +562,5 @@ int main(void)
 			CALL_TEST(a_dead_process_ends_its_session),
 			CALL_TEST(the_devices_files_are_there), CALL_TEST(interfaces_are_told),
 			CALL_TEST(false_interfaces), CALL_TEST(what_is_in_the_way_is_left_alone),
-			CALL_TEST(names_are_checked));
+			CALL_TEST(several_devices), CALL_TEST(names_are_checked));
 }

@@ -35,6 +35,7 @@ static void hello_gives_a_session(void **state)
 	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, fds, &n), 0);
 	assert_int_equal(resp.version, FF_PROTO_VERSION);
 	assert_int_equal(resp.num_ports, 1);
+	assert_int_equal(resp.num_devices, 1);
 	assert_int_equal(resp.mode, FF_MODE_ADAPTIVE);
 	assert_int_equal(n, 2);
 	/* a program waits for events on its end */

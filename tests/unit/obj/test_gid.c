@@ -69,6 +69,31 @@ static void table(void **state)
 	assert_int_equal(gid_table_len(&c), 0);
 }
 
+/* Each device has one of the addresses in the first place; what maps an index maps it back. */
+static void devices_are_dealt_addresses(void **state)
+{
+	struct container c = two();
+	union ibv_gid first = gid_of("::ffff:10.0.0.1"), second = gid_of("fd00::1");
+
+	(void)state;
+	for (unsigned d = 0; d < 4; d++) {
+		for (uint32_t i = 0; i < 8; i++) {
+			uint32_t is = gid_of_device(&c, d, i);
+
+			assert_int_equal(gid_of_device(&c, d, is), i);
+			assert_int_equal(gid_entry(&c, is).type, gid_entry(&c, i).type);
+			if (d % 2 == 0 || i == GID_LOCAL_V1 || i == GID_LOCAL_V2 || i > 5)
+				assert_int_equal(is, i);
+		}
+		assert_memory_equal(gid_entry(&c, gid_of_device(&c, d, 0)).gid.raw,
+				    d % 2 ? second.raw : first.raw, 16);
+		assert_memory_equal(gid_entry(&c, gid_of_device(&c, d, 4)).gid.raw,
+				    d % 2 ? first.raw : second.raw, 16);
+	}
+	c.num_gids = 0;
+	assert_int_equal(gid_of_device(&c, 3, 0), 0);
+}
+
 /* That of the host's NIC is the last one, where it is allowed; it is no address of the container. */
 static void the_nics_is_the_last(void **state)
 {
@@ -121,6 +146,6 @@ static void whose_it_is(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(table), cmocka_unit_test(the_nics_is_the_last),
-			cmocka_unit_test(whose_it_is));
+	return UNIT_RUN(cmocka_unit_test(table), cmocka_unit_test(devices_are_dealt_addresses),
+			cmocka_unit_test(the_nics_is_the_last), cmocka_unit_test(whose_it_is));
 }

@@ -364,10 +364,28 @@ static void annotations_come_first(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+#define LONG_NAME "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" /* 64 bytes */
+
 static void words_count(void **state)
 {
+	static const char *const bad[][2] = {
+		{ "device-name", "" },
+		{ "device-name", "." },
+		{ "device-name", ".." },
+		{ "device-name", "a/b" },
+		{ "device-name", "a b" },
+		{ "device-name", "-d" },
+		{ "device-name", "mlx5_\xc3\xa4" },
+		{ "device-name", LONG_NAME },
+		{ "devices", "0" },
+		{ "devices", "17" },
+		{ "devices", "" },
+		{ "devices", "-1" },
+		{ "devices", "4x" },
+		{ "devices", "18446744073709551617" },
+	};
 	const struct oci_options none = { 0 };
-	char root[64], command[64];
+	char root[64], command[64], text[256];
 	struct oci_state s = { .id = "c1", .hostname = (char *)"web", .rootfs = root };
 
 	(void)state;
@@ -383,6 +401,19 @@ static void words_count(void **state)
 	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/max-qp\":\"0\"}}");
 	assert_null(oci_request(&s, &none, &pool, why));
 	assert_non_null(strstr(why, "freeflow.io/max-qp: \"0\" is no value"));
+	put(REQUEST, 0600,
+	    "{\"Annotations\":{\"freeflow.io/device-name\":\"mlx5_0\",\"freeflow.io/devices\":\"16\"}}");
+	assert_request(
+		oci_request(&s, &none, &pool, why),
+		"{\"op\":\"container_add\",\"name\":\"web\",\"device_name\":\"mlx5_0\",\"devices\":16}");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "{\"Annotations\":{\"freeflow.io/%s\":\"%s\"}}",
+			 bad[i][0], bad[i][1]);
+		put(REQUEST, 0600, text);
+		assert_null(oci_request(&s, &none, &pool, why));
+		assert_non_null(strstr(why, bad[i][0]));
+		assert_non_null(strstr(why, "is no value of it"));
+	}
 	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/tenant\":\"red\\u0000x\"}}");
 	assert_null(oci_request(&s, &none, &pool, why));
 	put(REQUEST, 0600, "{");

@@ -6,7 +6,10 @@
 #include <fcntl.h>
 #include <netinet/ip.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/rig/unit/device_rig.h"
 #include "tests/rig/unit/unit.h"
@@ -35,6 +38,61 @@ static void test_list(void **state)
 	ibv_free_device_list(list);
 	assert_non_null(list = ibv_get_device_list(NULL));
 	ibv_free_device_list(list);
+}
+
+/*
+ * What the router says that they are. It runs in a child: a process keeps the names that it has seen. Returns how many
+ * devices the list has, all of which have been opened.
+ */
+static int several_in_child(void)
+{
+	struct ibv_device **list;
+	int n = 0;
+
+	list = ibv_get_device_list(&n);
+	for (int i = 0; i < n; i++) {
+		char name[64], node[64], path[128];
+		struct ibv_context *c = ibv_open_device(list[i]);
+
+		snprintf(name, sizeof(name), "mlx5_%d", i);
+		snprintf(node, sizeof(node), "uverbs_ff%d", i);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/mlx5_%d", i);
+		if (!c || c->device != list[i] || strcmp(ibv_get_device_name(list[i]), name) ||
+		    strcmp(list[i]->dev_name, node) || strcmp(list[i]->ibdev_path, path) ||
+		    ibv_get_device_guid(list[i]) != 0x1122334455667788 + (uint64_t)i)
+			_exit(99);
+		ibv_close_device(c);
+	}
+	ibv_free_device_list(list);
+	return n;
+}
+
+static int child_sees(uint16_t num, const char *name)
+{
+	int status;
+	pid_t child;
+
+	device_router.num_devices = num;
+	device_router.device_name = name;
+	child = fork();
+	if (!child)
+		_exit(several_in_child());
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Before the others: nobody in this process has asked for a list yet. */
+static void test_several(void **state)
+{
+	(void)state;
+	assert_int_equal(child_sees(3, "mlx5_"), 3);
+	assert_int_equal(child_sees(FF_DEVICES_MAX, "mlx5_"), FF_DEVICES_MAX);
+	assert_int_equal(child_sees(FF_DEVICES_MAX + 1, "mlx5_"), 0);
+	/* no part of a path */
+	assert_int_equal(child_sees(1, "../mlx5_"), 0);
+	assert_int_equal(child_sees(1, "x/mlx5_"), 0);
 }
 
 static void assert_no_device(void)
@@ -116,6 +174,7 @@ static void test_looks(void **state)
 int main(void)
 {
 	signal(SIGPIPE, SIG_DFL);
-	return UNIT_RUN(DEVICE_ROUTER_TEST(test_list), DEVICE_ROUTER_TEST(test_looks),
-			DEVICE_ROUTER_TEST(test_no_device), DEVICE_ROUTER_TEST(test_busy_router));
+	return UNIT_RUN(DEVICE_ROUTER_TEST(test_several), DEVICE_ROUTER_TEST(test_list),
+			DEVICE_ROUTER_TEST(test_looks), DEVICE_ROUTER_TEST(test_no_device),
+			DEVICE_ROUTER_TEST(test_busy_router));
 }
