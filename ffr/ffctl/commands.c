@@ -40,7 +40,9 @@ static const struct command {
 } commands[] = {
 	{ "container", "add", cmd_container_add, "NAME [LIMIT]...", "add a container to this host",
 	  "--ip ADDRESS: its address; up to 8 times; default: one of IPv4 and one of IPv6\n"
-	  "--tenant TENANT: the tenant that it belongs to; default: default\n" MODE CGROUP UNTRUSTED
+	  "--tenant TENANT: the tenant that it belongs to; default: default\n"
+	  "--device-name NAME: what its programs see the RDMA device as; default: ff0\n"
+	  "--devices N: so many RDMA devices, 1 to 16\n" MODE CGROUP UNTRUSTED
 	  "--exist-ok: no error if it is there with this tenant and these addresses\n" DOCKER
 		  DRY_RUN },
 	{ "container", "set", cmd_container_set, "NAME [LIMIT]...", "change a container",

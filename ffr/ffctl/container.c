@@ -22,7 +22,7 @@
  * device only if it has a device file that they may open; nothing reads or writes it.
  */
 #define INSIDE_RUN    "/run/freeflow"
-#define INSIDE_NODE   "/dev/infiniband/" FF_DEVICE_NODE
+#define INSIDE_NODE   "/dev/infiniband/" FF_DEVICE_NODE /* and a number for each device */
 #define SYS_CLASS     "/sys/class/infiniband"
 #define INSTALLED_LIB "/usr/lib/freeflow"
 #define SYS_CGROUP    "/sys/fs/cgroup"
@@ -70,6 +70,27 @@ static void take_cgroup_of(json_t *request, const char *number)
 	json_object_set_new(request, "cgroup", json_string(path));
 }
 
+static void take_device_name(json_t *request, const char *name)
+{
+	if (!ffo_name_ok(name))
+		usage_fail("--device-name: \"%s\" is no name of a device: a letter or digit, then "
+			   "letters, digits, \"_.-\", at most %u",
+			   name, FFO_NAME_MAX - 1);
+	json_object_set_new(request, "device_name", json_string(name));
+}
+
+static void take_devices(json_t *request, const char *number)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(number, &end, 10);
+	if (*end || end == number || errno || n < 1 || n > (long)FFO_DEVICES_MAX)
+		usage_fail("--devices: \"%s\" is no number of 1 to %u", number, FFO_DEVICES_MAX);
+	json_object_set_new(request, "devices", json_integer(n));
+}
+
 /* The options that the command knows are in `allowed`, by their letters; 'l': limits. */
 static void args_parse(struct args *a, int argc, char **argv, const char *op, const char *allowed)
 {
@@ -77,6 +98,8 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ "ip", required_argument, NULL, 'i' },
 		{ "tenant", required_argument, NULL, 't' },
 		{ "mode", required_argument, NULL, 'm' },
+		{ "device-name", required_argument, NULL, 'n' },
+		{ "devices", required_argument, NULL, 'v' },
 		{ "docker", no_argument, NULL, 'd' },
 		{ "untrusted", no_argument, NULL, 'l' },
 		{ "cgroup", required_argument, NULL, 'c' },
@@ -121,6 +144,10 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 			take_cgroup(a->request, optarg);
 		else if (o == 'p')
 			take_cgroup_of(a->request, optarg);
+		else if (o == 'v')
+			take_devices(a->request, optarg);
+		else if (o == 'n')
+			take_device_name(a->request, optarg);
 		else
 			json_object_set_new(a->request, o == 't' ? "tenant" : "mode",
 					    json_string(optarg));
@@ -206,13 +233,21 @@ static const char *mount_path(const char *path)
 	return path;
 }
 
+static unsigned num_devices(const json_t *c)
+{
+	json_int_t n = int_of(c, "devices");
+
+	return n > 1 && n <= (json_int_t)FFO_DEVICES_MAX ? (unsigned)n : 1;
+}
+
 static char *docker_flags(const json_t *c)
 {
 	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				   "/_.:@%+-";
 	/* of the answer's path nothing is taken: who has taken the router over would have another one mounted */
 	const char *name = str_of(c, "name"), *q;
-	char run[PATH_MAX], lib[PATH_MAX], *flags, *sys = NULL;
+	char run[PATH_MAX], lib[PATH_MAX], nodes[64 * FFO_DEVICES_MAX], *flags, *sys = NULL;
+	size_t len = 0;
 
 	if (!ffo_name_ok(name) ||
 	    snprintf(run, sizeof(run), "%s/containers/%s", socket_dir(), name) >= (int)sizeof(run))
@@ -227,12 +262,15 @@ static char *docker_flags(const json_t *c)
 	    asprintf(&sys, " --mount %stype=bind,src=%s" SYS_CLASS ",dst=" SYS_CLASS ",readonly%s",
 		     q, run, q) < 0)
 		fail("out of memory");
+	for (unsigned i = 0; i < num_devices(c); i++)
+		len += (size_t)snprintf(nodes + len, sizeof(nodes) - len,
+					" --mount type=bind,src=/dev/null,dst=" INSIDE_NODE "%u",
+					i);
 	if (asprintf(&flags,
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_RUN ",readonly%s "
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_LIB ",readonly%s "
-		     "--env LD_LIBRARY_PATH=" INSIDE_LIB " "
-		     "--mount type=bind,src=/dev/null,dst=" INSIDE_NODE "%s",
-		     q, run, q, q, lib, q, sys ? sys : "") < 0)
+		     "--env LD_LIBRARY_PATH=" INSIDE_LIB "%s%s",
+		     q, run, q, q, lib, q, nodes, sys ? sys : "") < 0)
 		fail("out of memory");
 	free(sys);
 	return flags;
@@ -329,7 +367,7 @@ void cmd_container_add(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_add", "itmdlcpey");
+	args_parse(&a, argc, argv, "container_add", "itmnvdlcpey");
 	print_container(a.lenient ? add_or_show(a.request) : router_call(change(a.request)),
 			a.docker);
 	cdi_refresh();
@@ -643,6 +681,19 @@ static void print_copied(const json_t *sessions)
 	json_decref(sum);
 }
 
+static void print_devices(const json_t *c)
+{
+	const char *first = json_string_value(json_object_get(c, "device_name"));
+	char name[FFO_NAME_MAX];
+
+	for (unsigned i = 0; first && i < num_devices(c); i++) {
+		ffo_device_name(first, num_devices(c), i, name);
+		printf("%s%s", i ? " " : "devices    ", name);
+	}
+	if (first)
+		putchar('\n');
+}
+
 void cmd_container_show(int argc, char **argv)
 {
 	struct args a = { 0 };
@@ -663,6 +714,7 @@ void cmd_container_show(int argc, char **argv)
 	       (long long)int_of(c, "lid"), (long long)int_of(c, "epoch"),
 	       (long long)int_of(c, "thread"), str_of(c, "directory"));
 	free(ips);
+	print_devices(c);
 	if (json_object_get(c, "nic"))
 		printf("nic        %s\n", str_of(c, "nic"));
 	if (json_object_get(c, "cgroup"))

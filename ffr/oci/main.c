@@ -108,8 +108,18 @@ static bool has_one(const struct oci_state *s, char why[WHY_SZ])
 	return true;
 }
 
+/* Of the router's answer, which may be an attacker's. */
+static unsigned num_devices(const json_t *answer)
+{
+	const json_t *c = json_object_get(answer, "container");
+	json_int_t n = json_integer_value(json_object_get(c, "devices"));
+
+	return n > 1 && n <= (json_int_t)FF_DEVICES_MAX ? (unsigned)n : 1;
+}
+
 /* Known to the router, by now at least, and running. Its folder's descriptor; -1 with why. */
-static int start(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
+static int start(const struct oci_state *s, const struct oci_options *o, unsigned *devices,
+		 char why[WHY_SZ])
 {
 	bool pool, follows, again;
 	struct note n = { 0 };
@@ -135,6 +145,7 @@ static int start(const struct oci_state *s, const struct oci_options *o, char wh
 	n.added |= again;
 	/* who can give himself addresses has those of the start */
 	n.follow = n.added && follows && !s->net_admin;
+	*devices = num_devices(answer);
 	dir = answer ? begin(s, o, &n, why) : -1;
 	if (dir < 0 && n.added)
 		forget(o->admin, n.name);
@@ -166,7 +177,8 @@ static int stop(const struct oci_state *s, const struct oci_options *o, char why
 
 struct trees {
 	struct delivery libs;
-	int run, node, class[NUM_CLASSES];
+	unsigned devices;
+	int run, node[FF_DEVICES_MAX], class[NUM_CLASSES];
 };
 
 static int take(int *fd, int at, const char *path, bool read_only, char why[WHY_SZ])
@@ -206,8 +218,8 @@ static int take_all(struct trees *t, const struct rootfs_kind *k, int dir,
 	err = deliver_take(&t->libs, path, why);
 	if (!err)
 		err = take(&t->run, dir, "", true, why);
-	if (!err)
-		err = take(&t->node, AT_FDCWD, "/dev/null", false, why);
+	for (unsigned i = 0; i < t->devices && !err; i++)
+		err = take(&t->node[i], AT_FDCWD, "/dev/null", false, why);
 	for (int i = 0; i < NUM_CLASSES && !err; i++)
 		err = take_class(&t->class[i], dir, oci_class[i], why);
 	return err;
@@ -227,6 +239,7 @@ static int put(int tree, int to, const char *where, char why[WHY_SZ])
 static int put_all(struct trees *t, const char *rootfs, char why[WHY_SZ])
 {
 	int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC), err = root < 0 ? -errno : 0;
+	char node[32];
 
 	if (err)
 		snprintf(why, WHY_SZ, "%s: %s", rootfs, strerror(-err));
@@ -234,9 +247,11 @@ static int put_all(struct trees *t, const char *rootfs, char why[WHY_SZ])
 		err = deliver_put(&t->libs, root, why);
 	if (!err)
 		err = put(t->run, rootfs_folder(root, "run/freeflow"), "run/freeflow", why);
-	if (!err)
-		err = put(t->node, rootfs_file(root, "dev/infiniband", FF_DEVICE_NODE),
-			  "dev/infiniband/" FF_DEVICE_NODE, why);
+	for (unsigned i = 0; i < t->devices && !err; i++) {
+		snprintf(node, sizeof(node), FF_DEVICE_NODE "%u", i);
+		err = put(t->node[i], rootfs_file(root, "dev/infiniband", node), "dev/infiniband",
+			  why);
+	}
 	if (!err) {
 		err = class_put(root, t->class);
 		if (err)
@@ -285,7 +300,7 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 	char ignored[WHY_SZ];
 	unsigned kinds = rootfs_kinds_in(o->lib);
 	const struct rootfs_kind *k = NULL;
-	struct trees t = { .libs = { .libs = -1, .file = -1 }, .run = -1, .node = -1 };
+	struct trees t = { .libs = { .libs = -1, .file = -1 }, .run = -1 };
 	int dir, err, host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 
 	if (!s->pid) {
@@ -306,7 +321,7 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 	}
 	if (err)
 		return err;
-	dir = start(s, o, why);
+	dir = start(s, o, &t.devices, why);
 	if (dir < 0)
 		return -EIO;
 	err = take_all(&t, k, dir, o, why);

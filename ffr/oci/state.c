@@ -3,7 +3,7 @@
  * state.c - what an OCI runtime says of a container (runtime-spec: State, config.json), and what the router is asked
  * for it.
  *
- * Name, tenant, addresses, mode and limits come from the operator: by options of the hook, by the labels of docker run's
+ * Name, tenant, addresses, mode, devices and limits come from the operator: by options of the hook, by the labels of docker run's
  * command line, or, where the options say so, by annotations. Where an engine copies an image's annotations (podman does) they are the image's word: so they count
  * only where an operator said so. The host name is the command line's in any case.
  */
@@ -183,9 +183,19 @@ static bool take_limit(json_t *request, const char *option, const char *text)
 	return !json_object_set_new(limits, ffo_limit[i].name, json_integer((json_int_t)value));
 }
 
+static bool take_devices(json_t *request, const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+	unsigned long n = strtoul(text, NULL, 10);
+
+	return digits && digits < 3 && !text[digits] && n && n <= FFO_DEVICES_MAX &&
+	       !json_object_set_new(request, "devices", json_integer((json_int_t)n));
+}
+
 static bool is_known(const char *key)
 {
-	static const char *const keys[] = { "name", "tenant", "ip", "mode", "rate" };
+	static const char *const keys[] = { "name", "tenant",	   "ip",     "mode",
+					    "rate", "device-name", "devices" };
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (!strcmp(key, keys[i]))
@@ -207,6 +217,11 @@ static bool take_annotation(json_t *request, const char *key, const char *value)
 	if (!strcmp(key, "mode"))
 		return ffo_mode_parse(value) >= 0 &&
 		       !json_object_set_new(request, "mode", json_string(value));
+	if (!strcmp(key, "device-name"))
+		return ffo_name_ok(value) &&
+		       !json_object_set_new(request, "device_name", json_string(value));
+	if (!strcmp(key, "devices"))
+		return take_devices(request, value);
 	if (!strcmp(key, "rate"))
 		return take_limit(request, "tx-rate", value) &&
 		       take_limit(request, "rx-rate", value);
@@ -302,11 +317,10 @@ static bool take_all(json_t *request, const json_t *words, const char *what, cha
 			snprintf(why, WHY_SZ, "%s %.100s: \"%.100s\" is no value of it", what, key,
 				 text ? text : "");
 		else
-			snprintf(
-				why, WHY_SZ,
-				"there is no %s %.100s: there are name, tenant, ip, mode, rate and the "
-				"limits of ffctl(8)",
-				what, key);
+			snprintf(why, WHY_SZ,
+				 "there is no %s %.100s: there are name, tenant, ip, mode, rate, "
+				 "device-name, devices and the limits of ffctl(8)",
+				 what, key);
 		return false;
 	}
 	return true;
