@@ -127,11 +127,13 @@ int deliver_look(struct delivery *d, int root, const struct rootfs_kind *k, char
 	int err = new_text(d, root, k, true), fd;
 
 	if (err) {
-		snprintf(why, WHY_SZ, "freeflow cannot serve this image: its /%s %s", d->path,
-			 err == -EBADMSG ? "is none that glibc's loader reads" :
-			 err == -EINVAL	 ? "is no regular file" :
-			 err == -E2BIG	 ? "is too large" :
-					   strerror(-err));
+		snprintf(why, WHY_SZ, "freeflow cannot serve this image: its /%s%s", d->path,
+			 err == -EBADMSG ? " is none that glibc's loader reads" :
+			 err == -EINVAL	 ? " is no regular file" :
+			 err == -E2BIG	 ? " is too large" :
+					   "");
+		if (err != -EBADMSG && err != -EINVAL && err != -E2BIG)
+			snprintf(why + strlen(why), WHY_SZ - strlen(why), ": %s", strerror(-err));
 		return err;
 	}
 	d->over = may_write(root);
@@ -253,8 +255,8 @@ int deliver_put(struct delivery *d, int root, char why[WHY_SZ])
 	if (to >= 0)
 		close(to);
 	if (!err) {
-		where = d->path;
 		err = put_file(d, root);
+		where = err == -EEXIST ? "etc/" TEMP : d->path; /* a folder is in its way */
 	}
 	if (err)
 		snprintf(why, WHY_SZ, "/%s of the container: %s", where, strerror(-err));

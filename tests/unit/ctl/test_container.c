@@ -5,6 +5,7 @@
  * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -420,6 +421,55 @@ static void false_interfaces(void **state)
 	NDEV_IS(0, "net1");
 }
 
+/* Another container in b's place, with two addresses, and devices of that name. */
+static struct container *attach_again(const char *first, uint8_t devices)
+{
+	struct ffo_container info = {
+		.id = 9, .epoch = 1, .lid = 9, .num_ips = 2, .devices = devices
+	};
+
+	if (g->c[1])
+		container_detach(g->c[1]);
+	strcpy(info.name, "b");
+	strcpy(info.tenant, "default");
+	strcpy(info.device_name, first);
+	assert_int_equal(ffo_addr_parse("10.0.0.7", &info.ip[0]), 0);
+	assert_int_equal(ffo_addr_parse("10.0.0.8", &info.ip[1]), 0);
+	assert_int_equal(container_attach(&g->ctl, &info), 0);
+	return g->c[1] = container_find(&g->ctl, "b");
+}
+
+/* Who has files of a container open keeps what they are, and nobody else does. */
+static void readers_stay(void **state)
+{
+	static const char *const files[] = { DEVICE "/node_guid", DEVICE "/ports/1/gids/0",
+					     DEVICE "/ports/1/counters/port_xmit_data",
+					     "sys/class/infiniband", DEVICE "/ports/1/counters" };
+	char path[256], text[64];
+	int fd[sizeof(files) / sizeof(files[0])], s = call_client(g, 1);
+	struct stat st;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++) {
+		snprintf(path, sizeof(path), "%s/containers/b/%s", g->dir, files[i]);
+		fd[i] = open(path, O_RDONLY | O_CLOEXEC);
+		assert_true(fd[i] >= 0);
+	}
+	container_detach(g->c[1]);
+	snprintf(path, sizeof(path), "%s/containers/b", g->dir);
+	assert_int_equal(stat(path, &st), -1);
+	assert_int_equal(read(fd[0], text, sizeof(text)), 20);
+	assert_memory_equal(text, "0266:66ff:fe00:0002\n", 20);
+	g->c[1] = NULL;
+	attach_again("", 0); /* its successor has other files */
+	assert_int_equal(pread(fd[0], text, sizeof(text), 0), 20);
+	assert_memory_equal(text, "0266:66ff:fe00:0002\n", 20);
+	text_is("b/" DEVICE "/node_guid", "0266:66ff:fe00:0009\n");
+	close(s);
+	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
+		close(fd[i]);
+}
+
 static int device_call(int s, uint32_t index, struct ff_device_resp *resp)
 {
 	struct ff_device_req req = { .index = index };
@@ -439,27 +489,12 @@ static void gid_is(int s, uint32_t index, const union ibv_gid *want)
 	assert_memory_equal(resp.gid, want->raw, 16);
 }
 
-/* Another container in b's place, with three devices and two addresses. */
-static struct container *rails(const char *first)
-{
-	struct ffo_container info = { .id = 9, .epoch = 1, .lid = 9, .num_ips = 2, .devices = 3 };
-
-	container_detach(g->c[1]);
-	strcpy(info.name, "b");
-	strcpy(info.tenant, "default");
-	strcpy(info.device_name, first);
-	assert_int_equal(ffo_addr_parse("10.0.0.7", &info.ip[0]), 0);
-	assert_int_equal(ffo_addr_parse("10.0.0.8", &info.ip[1]), 0);
-	assert_int_equal(container_attach(&g->ctl, &info), 0);
-	return g->c[1] = container_find(&g->ctl, "b");
-}
-
 #define RAIL "b/sys/class/infiniband/mlx5_"
 
 /* Each has a name, a GUID, a PCI address, a node and a first GID of its own; the counters are those of its sessions. */
 static void several_devices(void **state)
 {
-	struct container *c = rails("mlx5_0");
+	struct container *c = attach_again("mlx5_0", 3);
 	struct ff_device_resp d;
 	char path[256];
 	int s = call_client(g, 1);
@@ -554,13 +589,12 @@ static void names_are_checked(void **state)
 int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
-	return UNIT_RUN(CALL_TEST(the_folder_is_closed), CALL_TEST(sockets_are_for_any_user),
-			CALL_TEST(a_container_has_a_nic),
-			CALL_TEST(a_container_has_so_many_sessions),
-			CALL_TEST(silent_connections_end),
-			CALL_TEST(silent_connections_are_bounded), CALL_TEST(comers_use_cpu_time),
-			CALL_TEST(a_dead_process_ends_its_session),
-			CALL_TEST(the_devices_files_are_there), CALL_TEST(interfaces_are_told),
-			CALL_TEST(false_interfaces), CALL_TEST(what_is_in_the_way_is_left_alone),
-			CALL_TEST(several_devices), CALL_TEST(names_are_checked));
+	return UNIT_RUN(
+		CALL_TEST(the_folder_is_closed), CALL_TEST(sockets_are_for_any_user),
+		CALL_TEST(a_container_has_a_nic), CALL_TEST(a_container_has_so_many_sessions),
+		CALL_TEST(silent_connections_end), CALL_TEST(silent_connections_are_bounded),
+		CALL_TEST(comers_use_cpu_time), CALL_TEST(a_dead_process_ends_its_session),
+		CALL_TEST(the_devices_files_are_there), CALL_TEST(interfaces_are_told),
+		CALL_TEST(false_interfaces), CALL_TEST(what_is_in_the_way_is_left_alone),
+		CALL_TEST(several_devices), CALL_TEST(readers_stay), CALL_TEST(names_are_checked));
 }

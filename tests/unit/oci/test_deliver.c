@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +26,8 @@
 #define OURS	  OCI_LIB "/libibverbs.so.1"
 
 static const struct rootfs_kind musl = { .name = "x86_64-musl", .paths = "ld-musl-x86_64.path" };
-static char dir[64], why[WHY_SZ], text[1 << 16];
+static char dir[64], text[1 << 16];
+static char *why; /* WHY_SZ bytes, which a child shares */
 static int root = -1;
 
 static const char *in(const char *path)
@@ -240,6 +243,112 @@ static void links(void **state)
 	unlink(victim);
 }
 
+/* What an image may have at a place of ours. `victim` is a folder of the host's. False: this file system has no such. */
+static bool put_there(unsigned what, const char *place, const char *victim)
+{
+	const char *at = in(place);
+	struct stat st;
+	char path[128];
+	int fd;
+
+	switch (what) {
+	case 0: /* 0 bytes */
+		close(open(at, O_WRONLY | O_CREAT, 0000));
+		break;
+	case 1:
+		fd = open(at, O_WRONLY | O_CREAT, 0644);
+		assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
+		close(fd);
+		break;
+	case 2: /* a folder with something in it */
+		snprintf(path, sizeof(path), "%s/x", place);
+		mkdir(at, 0755);
+		make(path, "x", 1);
+		break;
+	case 3:
+		(void)!mkfifo(at, 0666);
+		break;
+	case 4: /* /dev/zero, which has no end */
+		(void)!mknod(at, S_IFCHR | 0666, makedev(1, 5));
+		break;
+	case 5:
+		(void)!mknod(at, S_IFSOCK | 0666, 0);
+		break;
+	case 6:
+		(void)!symlink("/nowhere", at);
+		break;
+	case 7:
+		(void)!symlink(victim, at);
+		break;
+	case 8:
+		(void)!symlink("../../../../../../..", at);
+		break;
+	case 9: /* to itself */
+		(void)!symlink(strrchr(place, '/') ? strrchr(place, '/') + 1 : place, at);
+		break;
+	case 10:
+		(void)!symlink("/proc/self/root/etc", at);
+		break;
+	case 11: /* to a folder in the image that has files of its own */
+		(void)!symlink("/opt", at);
+		break;
+	case 12: /* to a file in there */
+		(void)!symlink("/opt/x", at);
+		break;
+	default:
+		return false;
+	}
+	return !lstat(in(place), &st);
+}
+
+/*
+ * Whatever an image has at a place of ours: it is served or refused with a reason, and soon. Nothing outside of it, and no
+ * file that a link leads to, is changed.
+ */
+static void whatever_is_there(void **state)
+{
+	static const char *const places[] = {
+		"etc", CACHE,	  "etc/ld.so.conf.d", CONF, "etc/.freeflow.new",
+		"usr", "usr/lib", OCI_LIB + 1,
+	};
+	char victim[] = "/tmp/test_deliver_victim.XXXXXX", cmd[300], own[128];
+	struct stat st;
+
+	assert_non_null(mkdtemp(victim));
+	for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+		for (unsigned what = 0;; what++) {
+			int err;
+
+			teardown(state);
+			assert_int_equal(setup(state), 0);
+			snprintf(cmd, sizeof(cmd), "mkdir -p %s", in(places[p]));
+			assert_int_equal(system(cmd), 0);
+			assert_int_equal(rmdir(in(places[p])), 0);
+			mkdir(in("opt"), 0755);
+			make("opt/x", "x", 1);
+			if (!put_there(what, places[p], victim))
+				break;
+			alarm(20);
+			why[0] = '\0';
+			err = deliver(rootfs_own, NULL);
+			deliver_undo(root, rootfs_own);
+			alarm(0);
+			if (err)
+				printf("   %s, %u: %s\n", places[p], what, why);
+			assert_int_equal(!err, !*why);
+			assert_int_equal(rmdir(victim), 0); /* nothing is in it */
+			assert_int_equal(mkdir(victim, 0700), 0);
+			assert_int_equal(content("opt/x"), 1);
+			assert_int_equal(stat(in("opt"), &st), 0);
+			snprintf(own, sizeof(own), "%s/../nowhere", dir);
+			assert_int_equal(stat(own, &st), -1);
+			if (what ==
+			    6) /* a link to nowhere does not make the place that it leads to */
+				assert_false(is_there("nowhere"));
+		}
+	rmdir(victim);
+}
+
 /* A volume, or the host's own folder: not written to, but mounted over where there is something to mount over. */
 static void volume(void **state)
 {
@@ -265,5 +374,7 @@ static void volume(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(T(glibc), T(changed), T(musl_paths), T(refused), T(links), T(volume));
+	why = mmap(NULL, WHY_SZ, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return UNIT_RUN(T(glibc), T(changed), T(musl_paths), T(refused), T(links),
+			T(whatever_is_there), T(volume));
 }
