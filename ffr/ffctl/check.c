@@ -33,6 +33,9 @@
 #define LIBRARY	     "libibverbs"
 #define MAX_PHDRS    64
 #define LIBRARY_HEAD (1u << 20) /* bytes that are read of a file */
+#define RDMA_CORE                                                                                  \
+	"libibverbs: Warning: " /* what rdma-core's libibverbs of any version says, and ours does not */
+#define PROGRAM_MAX (1u << 28) /* bytes that are looked through of a program */
 
 struct check {
 	pid_t pid;
@@ -188,24 +191,108 @@ static bool is_library(const char *base)
 	       strstr(rest, ".so");
 }
 
+/*
+ * A library of rdma-core for one kind of NIC that programs call themselves, beside libibverbs (mlx5dv, DevX). It finds out
+ * that the device is not one of its own.
+ */
+static bool is_direct(const char *base)
+{
+	static const char *const names[] = { "libmlx5.so", "libmlx4.so", "libefa.so", "libmana.so",
+					     "libhns.so" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* The files that it has mapped whose names `is` takes. */
+struct mapped {
+	FILE *maps;
+	bool (*is)(const char *base);
+	char *line;
+	size_t size;
+	char path[PATH_MAX]; /* of the one that was found last */
+	unsigned long ino;
+};
+
+static void mapped_open(const struct check *k, struct mapped *m, bool (*is)(const char *base))
+{
+	*m = (struct mapped){ .maps = proc_open(k, "maps"), .is = is };
+}
+
+static bool mapped_next(struct mapped *m)
+{
+	char *path;
+
+	while (m->maps && getline(&m->line, &m->size, m->maps) > 0) {
+		path = strchr(m->line, '/');
+		if (!path || !m->is(strrchr(path, '/') + 1) ||
+		    sscanf(m->line, "%*s %*s %*s %*s %lu", &m->ino) != 1)
+			continue;
+		path[strcspn(path, "\n")] = '\0';
+		if (!strcmp(m->path, path)) /* another part of it */
+			continue;
+		snprintf(m->path, sizeof(m->path), "%s", path);
+		return true;
+	}
+	return false;
+}
+
+static void mapped_close(struct mapped *m)
+{
+	free(m->line);
+	if (m->maps)
+		fclose(m->maps);
+}
+
+/* What it does beside the verbs: a note, because most such programs go on without. */
+static void check_direct(struct check *k)
+{
+	struct mapped m;
+
+	mapped_open(k, &m, is_direct);
+	while (mapped_next(&m))
+		finding(k->f, FINDING_NOTE, NULL,
+			"it has loaded %s: what it asks of a NIC's hardware by that (mlx5dv, DevX) "
+			"is not supported, and what it does by the verbs is",
+			m.path);
+	mapped_close(&m);
+}
+
+/* Is rdma-core linked into the program itself? Its text is looked for part by part. */
+static bool has_rdma_core(const struct check *k)
+{
+	enum { PART = 1 << 16, OVERLAP = sizeof(RDMA_CORE) };
+	static char buf[OVERLAP + PART];
+	FILE *f = proc_open(k, "exe");
+	size_t n, kept = 0, sum = 0;
+	bool found = false;
+
+	while (f && !found && sum < PROGRAM_MAX && (n = fread(buf + kept, 1, PART, f)) > 0) {
+		found = memmem(buf, kept + n, RDMA_CORE, strlen(RDMA_CORE));
+		sum += n;
+		n += kept;
+		kept = n < OVERLAP ? n : OVERLAP;
+		memmove(buf, buf + n - kept, kept);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
 /* Has it mapped any libibverbs? Of each, whose it is. */
 static bool check_loaded(struct check *k)
 {
-	char name[PATH_MAX] = "", *line = NULL, *path;
-	FILE *f = proc_open(k, "maps");
-	unsigned long ino;
-	size_t size = 0;
+	struct mapped m;
+	bool any = false;
 
-	while (f && getline(&line, &size, f) > 0) {
-		path = strchr(line, '/');
-		if (!path || !is_library(strrchr(path, '/') + 1) ||
-		    sscanf(line, "%*s %*s %*s %*s %lu", &ino) != 1)
-			continue;
-		path[strcspn(path, "\n")] = '\0';
-		if (!strcmp(name, path)) /* another part of it */
-			continue;
-		snprintf(name, sizeof(name), "%s", path);
-		if (is_the_routers(k, name, (ino_t)ino))
+	mapped_open(k, &m, is_library);
+	while (mapped_next(&m)) {
+		const char *name = m.path;
+
+		any = true;
+		if (is_the_routers(k, name, (ino_t)m.ino))
 			finding(k->f, FINDING_OK, NULL, "it has loaded %s", name);
 		else
 			finding(k->f, FINDING_PROBLEM, NULL,
@@ -213,10 +300,8 @@ static bool check_loaded(struct check *k)
 				"LD_LIBRARY_PATH, its RUNPATH, or a path that it names itself",
 				name);
 	}
-	free(line);
-	if (f)
-		fclose(f);
-	return *name;
+	mapped_close(&m);
+	return any;
 }
 
 /* Is our folder in its LD_LIBRARY_PATH? */
@@ -243,6 +328,12 @@ static void check_library(struct check *k)
 {
 	struct stat st;
 
+	if (has_rdma_core(k)) {
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"rdma-core's libibverbs is linked into it statically, and no library can take its "
+			"place: link the program with the shared one");
+		return;
+	}
 	if (check_loaded(k))
 		return;
 	if (!stat_inside(k, OURS, &st))
@@ -368,6 +459,7 @@ static bool has_session(struct check *k)
 
 static void check_all(struct check *k)
 {
+	check_direct(k);
 	if (has_session(k) || !check_program(k))
 		return;
 	check_library(k);

@@ -45,6 +45,13 @@ compile static-pie -static-pie
 ln -s /lib64/ld-linux-x86-64.so.2 "$OUT/ld-musl-x86_64.so.1"
 compile musl -Wl,--dynamic-linker="$OUT/ld-musl-x86_64.so.1"
 
+# Programs with rdma-core in themselves, and with a library for one kind of NIC.
+archive=$("${CC:-gcc}" -print-file-name=libibverbs.a) direct=$("${CC:-gcc}" -print-file-name=libmlx5.so)
+verbs='#include <infiniband/verbs.h>
+int pause(void); int main(void) { for (ibv_get_device_list(0); ; ) pause(); }'
+[[ $archive == /* ]] && "${CC:-gcc}" -x c -o "$OUT/inside" - -x none "$archive" -lnl-3 -lnl-route-3 -ldl <<<"$verbs" || archive=
+[[ $direct == /* ]] && "${CC:-gcc}" -x c -o "$OUT/direct" - -Wl,--no-as-needed -libverbs -lmlx5 <<<"$verbs" || direct=
+
 step "nobody has opened the device yet"
 has "$(router_ctl container show h0c0)" '^opened +never .* ffctl container check h0c0 --pid'
 
@@ -71,6 +78,19 @@ pid=$(awk '/ibv_asyncwatch/ { print $2 }' <<<"$show")
 has "$(router_ctl container check h0c0 --pid "$pid")" '^ok +it has the device open$'
 kill $watch
 wait $watch
+
+if [[ $archive ]]; then
+	step "rdma-core inside of the program"
+	check inside "$OUT/inside"
+	problem "rdma-core.s libibverbs is linked into it statically"
+fi
+if [[ $direct ]]; then
+	step "a program that asks a NIC's hardware"
+	check direct "$OUT/direct"
+	has "$said" '^note +it has loaded .*/libmlx5[.]so[.].*mlx5dv, DevX'
+	has "$said" '^ok +it has loaded .*libibverbs.so.1$'
+	((!status)) || fail "status $status: $said"
+fi
 
 step "the socket"
 check dynamic env FFL_SOCKET="$OUT/none" "$OUT/dynamic"
