@@ -110,29 +110,38 @@ static int device_ask(struct ffl_context *ctx, uint32_t i, struct ff_device_resp
 	return 0;
 }
 
-/* Does a router answer? What it has is kept. How many devices there are. */
-static uint32_t probe(void)
+/* What the router has told. How many devices the list has. */
+static uint32_t devices_keep(const struct ff_device_resp *told, uint32_t n)
 {
-	struct ffl_context *ctx = ffl_session_new(PROBE_TIMEOUT_MS);
-	struct ff_device_resp resp;
-	uint32_t n, i = 0;
-
-	if (!ctx)
-		return 0;
-	n = ctx->num_devices ? ctx->num_devices : 1;
 	pthread_mutex_lock(&lock);
 	if (num_devices && n > num_devices)
 		n = num_devices;
-	for (; i < n && !device_ask(ctx, i, &resp); i++) {
-		atomic_store(&devices[i].guid, resp.node_guid);
+	for (uint32_t i = 0; i < n; i++) {
+		atomic_store(&devices[i].guid, told[i].node_guid);
 		if (!num_devices)
-			device_init(i, resp.name);
+			device_init(i, told[i].name);
 	}
 	if (!num_devices)
-		num_devices = i;
+		num_devices = n;
 	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+/* Does a router answer? How many devices there are. No lock is held: a child that is forked meanwhile would wait for it. */
+static uint32_t probe(void)
+{
+	struct ffl_context *ctx = ffl_session_new(PROBE_TIMEOUT_MS);
+	struct ff_device_resp told[FF_DEVICES_MAX];
+	uint32_t n = 0;
+
+	if (!ctx)
+		return 0;
+	do {
+		if (device_ask(ctx, n, &told[n]))
+			break;
+	} while (++n < ctx->num_devices);
 	ffl_session_free(ctx);
-	return i;
+	return devices_keep(told, n);
 }
 
 #undef ibv_get_device_list

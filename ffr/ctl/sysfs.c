@@ -210,15 +210,18 @@ static const struct ff_ndev *ndev_find(const struct sysfs *s, const union ibv_gi
 
 /*
  * The interface of a GID. One that is on no interface, as the link-local GID and the NIC's, is said to be where the
- * container's first address is that is on one; or, where none is, where its network begins.
+ * device's first address is that is on one; or, where none is, where its network begins.
  */
-static const char *ndev_of(const struct container *c, const union ibv_gid *gid)
+static const char *ndev_of(const struct container *c, unsigned device, const union ibv_gid *gid)
 {
 	const struct sysfs *s = ctl_of(c)->sysfs;
 	const struct ff_ndev *d = ndev_find(s, gid);
 
-	for (unsigned i = 0; !d && i < c->num_gids; i++)
-		d = ndev_find(s, &c->gid[i]);
+	for (unsigned i = 0; !d && i < c->num_gids; i++) {
+		struct gid_entry e = gid_of(c, device, gid_index_of_addr(i));
+
+		d = ndev_find(s, &e.gid);
+	}
 	return d ? d->name : s && s->any.name[0] ? s->any.name : NDEV;
 }
 
@@ -261,7 +264,7 @@ static int write_verbs(const struct container *c, unsigned device, int pci_fd)
 static int write_net(const struct container *c, unsigned device, int pci_fd)
 {
 	struct gid_entry e = gid_of(c, device, GID_ADDR_V2);
-	const char *name = ndev_of(c, &e.gid);
+	const char *name = ndev_of(c, device, &e.gid);
 	char target[64];
 	int fd = sysfile_dir(pci_fd, "net"), err;
 
@@ -368,16 +371,16 @@ static int write_no_gid(int port_fd, const char *name)
 	return write_in(port_fd, "gids", name, "0000:0000:0000:0000:0000:0000:0000:0000\n");
 }
 
-static int write_ndev(const struct container *c, int port_fd, const char *name,
+static int write_ndev(const struct container *c, unsigned device, int port_fd, const char *name,
 		      const union ibv_gid *gid)
 {
 	char text[FF_NDEV_NAME_SZ + 1];
 
-	snprintf(text, sizeof(text), "%s\n", ndev_of(c, gid));
+	snprintf(text, sizeof(text), "%s\n", ndev_of(c, device, gid));
 	return write_in(port_fd, "gid_attrs/ndevs", name, text);
 }
 
-static int write_gid(const struct container *c, int port_fd, const char *name,
+static int write_gid(const struct container *c, unsigned device, int port_fd, const char *name,
 		     const struct gid_entry *e)
 {
 	bool v2 = e->type == IBV_GID_TYPE_ROCE_V2;
@@ -389,7 +392,7 @@ static int write_gid(const struct container *c, int port_fd, const char *name,
 	err = write_in(port_fd, "gids", name, text);
 	err = err ? err :
 		    write_in(port_fd, "gid_attrs/types", name, v2 ? "RoCE v2\n" : "IB/RoCE v1\n");
-	return err ? err : write_ndev(c, port_fd, name, &e->gid);
+	return err ? err : write_ndev(c, device, port_fd, name, &e->gid);
 }
 
 static int write_gids(const struct container *c, unsigned device, int port_fd)
@@ -401,7 +404,7 @@ static int write_gids(const struct container *c, unsigned device, int port_fd)
 		char name[16];
 
 		snprintf(name, sizeof(name), "%u", i);
-		err = i < gid_table_len(c) ? write_gid(c, port_fd, name, &e) :
+		err = i < gid_table_len(c) ? write_gid(c, device, port_fd, name, &e) :
 					     write_no_gid(port_fd, name);
 	}
 	return err;
@@ -468,7 +471,7 @@ static void write_ndevs(const struct container *c, unsigned device)
 		char name[16];
 
 		snprintf(name, sizeof(name), "%u", i);
-		write_ndev(c, port_fd, name, &e.gid);
+		write_ndev(c, device, port_fd, name, &e.gid);
 	}
 	if (port_fd >= 0)
 		close(port_fd);

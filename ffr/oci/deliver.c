@@ -259,7 +259,7 @@ int deliver_put(struct delivery *d, int root, char why[WHY_SZ])
 		where = err == -EEXIST ? "etc/" TEMP : d->path; /* a folder is in its way */
 	}
 	if (err)
-		snprintf(why, WHY_SZ, "/%s of the container: %s", where, strerror(-err));
+		snprintf(why, WHY_SZ, "/%s of the container: %s", where, mount_why(err));
 	return err;
 }
 

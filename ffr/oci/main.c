@@ -230,7 +230,7 @@ static int put(int tree, int to, const char *where, char why[WHY_SZ])
 	int err = to < 0 ? to : mount_put(tree, to);
 
 	if (err)
-		snprintf(why, WHY_SZ, "/%s of the container: %s", where, strerror(-err));
+		snprintf(why, WHY_SZ, "/%s of the container: %s", where, mount_why(err));
 	if (to >= 0)
 		close(to);
 	return err;

@@ -104,6 +104,12 @@ int mount_return(int host)
 	return host < 0 || setns(host, CLONE_NEWNS) ? -1 : 0;
 }
 
+/* Docker takes the usual words for a mistake in its own mounts, and gives advice about them. */
+const char *mount_why(int err)
+{
+	return err == -ENOTDIR ? "what is there is no folder" : strerror(-err);
+}
+
 int mount_put(int tree, int to)
 {
 	return syscall(SYS_move_mount, tree, "", to, "",

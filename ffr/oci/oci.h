@@ -154,6 +154,8 @@ int mount_enter(pid_t pid);
 int mount_return(int host); /* back, to the host's; 0 or -1 with errno */
 /* Mounts the tree there. 0 or -errno. */
 int mount_put(int tree, int to);
+/* Why that cannot be done at a place of the container's. */
+const char *mount_why(int err);
 
 /* ---- class.c ---- */
 
