@@ -125,7 +125,8 @@ LAB_B := $(if $(CROSS),$(B),build)
 LAB_HELPERS := $(addprefix $(LAB_B)/tests/lab/,nsrun nsinit netlag)
 $(LAB_HELPERS): $(LAB_B)/%: %.c
 	@mkdir -p $(@D)
-	$(CC) $(OUR_CPPFLAGS) $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
+	$(CC) $(OUR_CPPFLAGS) $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
+$(LAB_B)/tests/lab/nsinit: ffr/oci/cache.c ffr/oci/rootfs.c ffr/oci/oci.h
 ALL += $(LAB_HELPERS)
 
 # The list at the beginning of this file.

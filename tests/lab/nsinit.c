@@ -3,9 +3,9 @@
  * nsinit.c - `nsinit NAME DIR SOCKETS LIB`: process 1 of a container of the lab's netns engine. Single thread.
  *
  * netns.sh starts it in fresh mount, PID, IPC, UTS and network namespaces; every mount made here is private and
- * goes with the namespace. DIR/hosts becomes /etc/hosts, SOCKETS appears as /run/freeflow, and the libraries in
- * LIB are injected through /etc/ld.so.preload. DIR/pid, its number outside, is there
- * when all is done. A program and not a script, because forty commands took half a second of CPU time.
+ * goes with the namespace. DIR/hosts becomes /etc/hosts, SOCKETS appears as /run/freeflow, and programs find the
+ * libraries in LIB by /etc/ld.so.preload, and by /etc/ld.so.cache where they load them by name later. DIR/pid, its number
+ * outside, is there when all is done. A program and not a script, because forty commands took half a second of CPU time.
  */
 #include <assert.h>
 #include <errno.h>
@@ -19,7 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ffr/oci/oci.h"
+
 #define PATH_SIZE 4096
+#define LIB_HERE  "/run/freeflow-lib"
 #define FILE_SIZE 65536 /* a container's hosts: 250 lines */
 
 static char private[PATH_SIZE]; /* a file system of this container's own */
@@ -175,7 +178,7 @@ static void make_sys(void)
 /* Where the libraries are in here; the build's list says where they are in a Docker container. */
 static void preload(const char *lib)
 {
-	static const char there[] = "/usr/lib/freeflow/", here[] = "/run/freeflow-lib/";
+	static const char there[] = OCI_LIB "/", here[] = LIB_HERE "/";
 	static char list[FILE_SIZE];
 
 	static_assert(sizeof(there) == sizeof(here), "replaced in place");
@@ -184,6 +187,27 @@ static void preload(const char *lib)
 	for (char *p = list; (p = strstr(p, there)); p += sizeof(here) - 1)
 		memcpy(p, here, sizeof(here) - 1);
 	write_file("/etc/ld.so.preload", list, len);
+}
+
+/* A program that loads "libibverbs.so" itself, as NCCL does, would get the package's: the preload list has another name. */
+static void cache(void)
+{
+	static const char *const names[NUM_NAMES] = { "libibverbs.so.1", "librdmacm.so.1",
+						      "libibverbs.so", "librdmacm.so" };
+	static char old[CACHE_MAX];
+	int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, old, sizeof(old));
+	size_t len;
+	char *new;
+
+	if (n < 0)
+		die("/etc/ld.so.cache");
+	close(fd);
+	errno = -cache_edit(old, (size_t)n, LIB_HERE, names, rootfs_own->cache_flags, &new, &len);
+	if (errno)
+		die("an edited /etc/ld.so.cache");
+	write_file("/etc/ld.so.cache", new, len);
+	free(new);
 }
 
 int main(int argc, char **argv)
@@ -216,7 +240,7 @@ int main(int argc, char **argv)
 	f = path("%s/run/freeflow", private);
 	folder(f);
 	bind_mount(sockets, f, MS_RDONLY);
-	f = path("%s/run/freeflow-lib", private);
+	f = path("%s" LIB_HERE, private);
 	folder(f);
 	bind_mount(lib, f, MS_RDONLY);
 	make_etc(path("%s/hosts", dir));
@@ -224,6 +248,7 @@ int main(int argc, char **argv)
 	bind_mount(path("%s/run", private), "/run", MS_REC);
 	make_sys();
 	preload(lib);
+	cache();
 	f = path("%s/pid.new", dir);
 	write_file(f, outside, (size_t)n + 1);
 	if (rename(f, path("%s/pid", dir)))
