@@ -34,7 +34,6 @@ struct ibv_dmah_init_attr;
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *ctx, struct ibv_dmah_init_attr *attr);
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
-int ibv_query_port_speed(struct ibv_context *ctx, uint32_t port, uint64_t *speed);
 struct ibv_comp_cntr;
 struct ibv_comp_cntr_caps;
 struct ibv_comp_cntr_init_attr;
@@ -80,12 +79,6 @@ FFL_EXPORT struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *ctx UNUSED,
 }
 
 FFL_EXPORT int ibv_dealloc_dmah(struct ibv_dmah *dmah UNUSED)
-{
-	return EOPNOTSUPP;
-}
-
-FFL_EXPORT int ibv_query_port_speed(struct ibv_context *ctx UNUSED, uint32_t port UNUSED,
-				    uint64_t *speed UNUSED)
 {
 	return EOPNOTSUPP;
 }

@@ -178,6 +178,31 @@ FFL_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 	return ffl_query_port(context, port, (struct ibv_port_attr *)attr, PORT_ATTR_COMPAT_SZ);
 }
 
+/*
+ * Newer than the headers that this is built with: the rate of the port as it is now, in units of 100 Mbit/s, of all lanes.
+ * Speed and width are the codes of ibv_port_attr. NCCL 2.30 warns its user where this fails.
+ */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+FFL_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
+{
+	/* SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR, XDR: bit 0 and up, as are widths of 1, 4, 8, 12 and 2 lanes. */
+	static const unsigned int lane[] = { 25, 50, 100, 100, 140, 250, 500, 1000, 2000 };
+	static const unsigned int lanes[] = { 1, 4, 8, 12, 2 };
+	struct ff_query_port_resp p;
+	unsigned int s, w;
+	int ret;
+
+	ret = port > UINT8_MAX ? -EINVAL : query_port(ffl_session_of(context), (uint8_t)port, &p);
+	if (ret)
+		return ffl_ret(ret);
+	s = (unsigned int)__builtin_ffs((int)p.active_speed) - 1;
+	w = (unsigned int)__builtin_ffs((int)p.active_width) - 1;
+	if (s >= sizeof(lane) / sizeof(*lane) || w >= sizeof(lanes) / sizeof(*lanes))
+		return ffl_ret(-EOPNOTSUPP);
+	*speed = (uint64_t)lane[s] * lanes[w];
+	return 0;
+}
+
 /* ---- GIDs ------------------------------------------------------------------------------------------- */
 
 /* 0; -ENODATA for an empty entry; -EINVAL outside the table; -errno. */

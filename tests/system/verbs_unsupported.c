@@ -392,7 +392,6 @@ static intptr_t no_caps(void)
 	X(ibv_read_err_comp_cntr, RESULT, new_int())                                               \
 	X(ibv_qp_attach_comp_cntr, RESULT, new_int())                                              \
 	X(_ibv_query_comp_cntr_caps, RESULT, no_caps())                                            \
-	X(ibv_query_port_speed, RESULT, new_int())                                                 \
 	X(ibv_import_dm, POINTER, ibv_import_dm(BAD, 1))                                           \
 	X(ibv_dm_export_dmabuf_fd, MINUS_ONE, new_int())                                           \
 	X(ibv_resolve_eth_l2_from_gid, NEGATIVE, new_int())

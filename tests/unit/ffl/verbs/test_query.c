@@ -87,6 +87,32 @@ static void test_query_port(void **state)
 	assert_int_equal(ibv_query_port(device_ctx, 2, (void *)buf), EINVAL);
 }
 
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+
+static void test_query_port_speed(void **state)
+{
+	static const struct {
+		uint32_t speed;
+		uint8_t width;
+		uint64_t rate; /* 100 Mbit/s; 0: not known */
+	} rates[] = { { 1, 1, 25 },	{ 32, 2, 1000 },   { 64, 1, 500 },    { 128, 2, 4000 },
+		      { 256, 2, 8000 }, { 256, 16, 4000 }, { 256, 8, 24000 }, { 16, 4, 1120 },
+		      { 512, 2, 0 },	{ 0, 2, 0 },	   { 32, 0, 0 },      { 32, 32, 0 } };
+	uint64_t rate;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+		device_router.port.active_speed = rates[i].speed;
+		device_router.port.active_width = rates[i].width;
+		rate = 7;
+		assert_int_equal(ibv_query_port_speed(device_ctx, 1, &rate),
+				 rates[i].rate ? 0 : EOPNOTSUPP);
+		assert_int_equal(rate, rates[i].rate ? rates[i].rate : 7);
+	}
+	assert_int_equal(ibv_query_port_speed(device_ctx, 2, &rate), EINVAL);
+	assert_int_equal(ibv_query_port_speed(device_ctx, 257, &rate), EINVAL);
+}
+
 static void test_query_gid(void **state)
 {
 	static const uint8_t none[16];
@@ -169,5 +195,6 @@ int main(void)
 {
 	signal(SIGPIPE, SIG_DFL);
 	return UNIT_RUN(DEVICE_TEST(test_query_device), DEVICE_TEST(test_query_port),
-			DEVICE_TEST(test_query_gid), DEVICE_TEST(test_query_rt_values));
+			DEVICE_TEST(test_query_port_speed), DEVICE_TEST(test_query_gid),
+			DEVICE_TEST(test_query_rt_values));
 }
