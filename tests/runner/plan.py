@@ -75,6 +75,7 @@ FOLDERS = {
     "system/*.sh": {"test": "netns", "all": "docker system-san"},
     "system/*.c": {"test": "netns", "all": "system-san", "night": "docker"},
     "hostile": {"all": "hostile"},
+    "programs": {"night": "netns hosts"},
     "vm": {"all": "vm"},
     "arm64": {"night": "arm64"},
     "conformance": {"test": "conformance"},
@@ -316,7 +317,7 @@ class Plan:
         self.scripts("conformance", "conformance")
         self.packages()
         self.scripts("vm", "vm")
-        for folder in ("system", "hostile"):
+        for folder in ("system", "hostile", "programs"):
             self.system(folder)
         arm64 = self.arm64() if "arm64" in kinds else []
         self.jobs = [j for j in self.jobs if j.kind in kinds and j.level in self.levels and
