@@ -286,13 +286,8 @@ static void conn_next(struct admin_conn *conn)
 		follow_send(conn);
 		return;
 	}
-	if (conn->busy)
+	if (conn->busy || !end)
 		return;
-	if (!end) {
-		if (conn->in_len == sizeof(conn->in))
-			conn_close(conn);
-		return;
-	}
 	len = (size_t)(end - conn->in);
 	memcpy(line, conn->in, len);
 	conn->in_len -= len + 1;
@@ -313,7 +308,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 	struct admin_conn *conn = s->data;
 
 	(void)buf;
-	if (n < 0) { /* also ENOBUFS: more than a line's length while one is being served */
+	if (n < 0) { /* also ENOBUFS: a line without an end, or too much during a request */
 		conn_close(conn);
 		return;
 	}

@@ -108,6 +108,41 @@ static void a_cgroup_is_told(void **state)
 #undef CGROUP
 }
 
+static void a_thread_that_there_is_not(void **state)
+{
+	static const char *const bad[] = { "-1", "1000", "4294967296", "\"0\"", "null" };
+	char text[160];
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"web\"}"));
+	json_decref(ask("{\"op\":\"container_thread\",\"name\":\"web\",\"thread\":0}"));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text),
+			 "{\"op\":\"container_thread\",\"name\":\"web\",\"thread\":%s}", bad[i]);
+		ask_fails(text, "EINVAL");
+	}
+	ask_fails("{\"op\":\"container_thread\",\"name\":\"none\",\"thread\":0}", "ENOENT");
+}
+
+static void why_a_client_was_refused(void **state)
+{
+	struct container_heard *heard;
+	const char *why;
+	json_t *j;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"web\"}"));
+	heard = &((struct container_ctl *)container_find(&rt.ctl, "web")->ctl)->heard;
+	heard->refused = 1;
+	heard->refused_err = -EACCES;
+	j = ask("{\"op\":\"container_show\",\"name\":\"web\"}");
+	why = json_string_value(json_object_get(
+		json_object_get(json_object_get(j, "container"), "heard"), "refused_why"));
+	assert_non_null(why);
+	assert_non_null(strstr(why, "cgroup"));
+	json_decref(j);
+}
+
 static void stats_have_every_counter(void **state)
 {
 	json_t *j, *counters;
@@ -524,6 +559,8 @@ int main(void)
 		cmocka_unit_test(containers_memory_stays_below_the_limit),
 		T(containers_come_and_go),
 		T(a_cgroup_is_told),
+		T(a_thread_that_there_is_not),
+		T(why_a_client_was_refused),
 		T(stats_have_every_counter),
 		T(tenants_are_summed_up),
 		T(bad_requests_are_answered),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_http.c - the metrics' HTTP server and clients that say nothing. The clock is the test's, so that time-outs
+ * test_http.c - the metrics' HTTP server: clients that say nothing, and requests that are refused. The clock is the test's, so that time-outs
  * take no time.
  */
 #include "tests/rig/unit/unit.h"
@@ -79,19 +79,40 @@ static bool poll_readable(void)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Is a request answered? */
-static bool answers(void)
+/* The status of the answer to a request without a body; 0: there was none. */
+static int status_of(const char *what)
 {
-	static const char request[] = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";
-	char buf[512] = "";
-	int s = dial();
+	char request[128], buf[512] = "";
+	int s = dial(), status = 0, len;
 
-	assert_int_equal(send(s, request, sizeof(request) - 1, MSG_NOSIGNAL), sizeof(request) - 1);
+	len = snprintf(request, sizeof(request),
+		       "%s HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", what);
+	assert_int_equal(send(s, request, (size_t)len, MSG_NOSIGNAL), len);
 	turns();
 	(void)!read(s, buf, sizeof(buf) - 1);
 	close(s);
 	turns();
-	return !strncmp(buf, "HTTP/1.1 404 ", 13);
+	(void)!sscanf(buf, "HTTP/1.1 %d ", &status);
+	return status;
+}
+
+static bool answers(void)
+{
+	return status_of("GET /x") == 404;
+}
+
+static void only_gets_of_metrics_are_answered(void **state)
+{
+	static const char *const methods[] = { "POST", "PUT", "DELETE", "OPTIONS", "PATCH" };
+	char what[32];
+
+	(void)state;
+	assert_int_equal(status_of("GET /"), 404);
+	assert_int_equal(status_of("HEAD /metricsx"), 404);
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		snprintf(what, sizeof(what), "%s /metrics", methods[i]);
+		assert_int_equal(status_of(what), 405);
+	}
 }
 
 /* They keep others out until their time is over, and no longer: nothing else has to happen. */
@@ -141,5 +162,7 @@ static void no_descriptors(void **state)
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test_setup_teardown(silent_clients, start, stop),
-			cmocka_unit_test_setup_teardown(no_descriptors, start, stop));
+			cmocka_unit_test_setup_teardown(no_descriptors, start, stop),
+			cmocka_unit_test_setup_teardown(only_gets_of_metrics_are_answered, start,
+							stop));
 }
