@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -268,6 +269,26 @@ static int guesses(void *arg)
 	return answer(s, NULL, 0) ? 5 : 0;
 }
 
+/* The kernel's word who has sent it, whatever memory comes along. */
+static void who_shows_the_nonce_must_be_the_peer(void **state)
+{
+	struct ctl_peer peer = { .pid = getpid(),
+				 .pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0) };
+	uint8_t none[FF_NONCE_SZ] = { 0 };
+
+	(void)state;
+	assert_int_equal(ctl_peer_prove(&peer, none, getpid()), -EAGAIN);
+	assert_int_equal(ctl_peer_ask(&peer), 0);
+	assert_int_equal(ctl_peer_prove(&peer, none, getpid()), -EAGAIN);
+	assert_int_equal(ctl_peer_prove(&peer, peer.nonce, getppid()), -EPERM);
+	assert_int_equal(ctl_peer_prove(&peer, peer.nonce, 0), -EPERM);
+	assert_false(peer.proven);
+	assert_int_equal(ctl_peer_prove(&peer, peer.nonce, getpid()), 0);
+	assert_true(peer.proven);
+	close(peer.pidfd);
+	assert_int_equal(ctl_peer_prove(&peer, none, 0), -ESRCH);
+}
+
 static void a_nonce_must_be_shown(void **state)
 {
 	(void)state;
@@ -302,7 +323,7 @@ static int offers(void *arg)
 
 static void memory_is_looked_at(void **state)
 {
-	char name[64], mem[80], maps[80], of_parent[64];
+	char name[64], mem[80], maps[80], of_parent[64], maps_of_parent[64];
 	const struct offer all[] = {
 		{ { "/proc/self/mem", "/proc/self/maps" }, { O_RDWR, O_RDONLY }, 0 },
 		/* not as they must be open */
@@ -322,11 +343,14 @@ static void memory_is_looked_at(void **state)
 		{ { mem, "/proc/self/maps" }, { O_RDWR, O_RDONLY }, -EPERM },
 		/* another process's, which it could open */
 		{ { of_parent, "/proc/self/maps" }, { O_RDWR, O_RDONLY }, -EPERM },
+		{ { "/proc/self/mem", maps_of_parent }, { O_RDWR, O_RDONLY }, -EPERM },
+		{ { of_parent, maps_of_parent }, { O_RDWR, O_RDONLY }, -EPERM },
 	};
 
 	(void)state;
-	/* a path that ends as it should, with its own number, on another file system */
+	/* a path that ends as it should, on another file system */
 	snprintf(of_parent, sizeof(of_parent), "/proc/%d/mem", (int)getpid());
+	snprintf(maps_of_parent, sizeof(maps_of_parent), "/proc/%d/maps", (int)getpid());
 	snprintf(name, sizeof(name), "%s/4711", g->dir);
 	snprintf(mem, sizeof(mem), "%s/mem", name);
 	snprintf(maps, sizeof(maps), "%s/maps", name);
@@ -338,6 +362,34 @@ static void memory_is_looked_at(void **state)
 	unlink(mem);
 	unlink(maps);
 	rmdir(name);
+}
+
+/* Empty files of the right names, in a folder that has the client's own number. */
+static int offers_files_of_its_own(void *arg)
+{
+	char dir[64], mem[80], maps[80];
+	int s = dial(), fd[2], st;
+
+	(void)arg;
+	snprintf(dir, sizeof(dir), "%s/%d", g->dir, (int)getpid());
+	snprintf(mem, sizeof(mem), "%s/mem", dir);
+	snprintf(maps, sizeof(maps), "%s/maps", dir);
+	if (mkdir(dir, 0700))
+		return 2;
+	close(open(maps, O_CREAT | O_RDWR, 0600));
+	fd[MEM] = open(mem, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	fd[MAPS] = open(maps, O_RDONLY | O_CLOEXEC);
+	st = greet_with(s, fd);
+	unlink(mem);
+	unlink(maps);
+	rmdir(dir);
+	return st != -EPERM;
+}
+
+static void only_procfs_has_memory(void **state)
+{
+	(void)state;
+	assert_int_equal(until_end(client(offers_files_of_its_own, NULL)), 0);
 }
 
 /* A pipe, a socket, an eventfd, a memfd and the connection itself, in either place. */
@@ -404,8 +456,10 @@ int main(void)
 		PEER_TEST(a_process_is_known_by_its_socket),
 		PEER_TEST(an_heir_of_a_socket_is_nobody),
 		PEER_TEST(who_connected_must_speak),
+		PEER_TEST(who_shows_the_nonce_must_be_the_peer),
 		PEER_TEST(a_nonce_must_be_shown),
 		PEER_TEST(memory_is_looked_at),
+		PEER_TEST(only_procfs_has_memory),
 		PEER_TEST(descriptors_of_any_kind),
 		PEER_TEST(memory_ends_with_its_process),
 	};

@@ -19,10 +19,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <linux/magic.h>
 
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/fds.h"
@@ -152,6 +154,30 @@ static void what_is_not_shared_or_not_writable_is_not_found(void **state)
 	keeper_client_del(id);
 }
 
+/* Opening a file of a disk, or of a server of a client's, may take as long as that likes. */
+static void only_files_in_memory_are_opened(void **state)
+{
+	int file = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+	uint8_t *p = mmap(NULL, FF_PAGE, PROT_READ, MAP_SHARED, file, 0);
+	struct keeper_found found;
+	struct statfs fs;
+	uint32_t id;
+
+	(void)state;
+	(void)vma_of(shared);
+	assert_int_equal(fstatfs(file, &fs), 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	close(file);
+	if (fs.f_type == TMPFS_MAGIC) {
+		print_message("/bin/sh is in memory here\n");
+		skip();
+	}
+	assert_int_equal(add(&id), 0);
+	assert_int_equal(find(id, p, FF_PAGE, false, &found), -ENOENT);
+	keeper_client_del(id);
+	munmap(p, FF_PAGE);
+}
+
 /* One question opens no more than 32 files, whether they are the client's or not. */
 static void one_question_opens_so_many(void **state)
 {
@@ -236,6 +262,28 @@ static void bad_requests_are_refused(void **state)
 	close(in[1]);
 	assert_int_equal(add(&id), 0); /* and it works as before */
 	keeper_client_del(id);
+}
+
+/* Nothing behind a request is read: here is no memory there. */
+static void a_cgroup_without_an_end(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), len = sizeof(struct keeper_cgroup_req),
+		     size = (len + page - 1) / page * page;
+	uint8_t *p =
+		mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct keeper_cgroup_req req = { .req = { .op = KEEPER_ADD, .pid = getpid() } };
+	const int fds[2] = { dup(pidfd), dup(pidfd) };
+	struct keeper_resp resp;
+
+	(void)state;
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_equal(mprotect(p + size, page, PROT_NONE), 0);
+	memset(req.cgroup, 'x', sizeof(req.cgroup));
+	req.cgroup[0] = '/';
+	memcpy(p + size - len, &req, len);
+	assert_int_equal(keeper_serve(p + size - len, len, fds, 2, &resp), -1);
+	assert_int_equal(resp.status, -EINVAL);
+	munmap(p, size + page);
 }
 
 /* The answer to a question of somebody who has taken a router over: with these descriptors in the socket. */
@@ -542,6 +590,13 @@ static void sockets_are_held(void **state)
 	assert_int_equal(keeper_hold("b", fd), 0);
 	close(fd);
 	assert_int_equal(held("a"), b);
+	/* more often than it may have descriptors open */
+	for (int i = 0; i < 2 * KEEPER_NOFILE; i++) {
+		a = socket_new(true, &fd);
+		assert_int_equal(keeper_hold("a", fd), 0);
+		close(fd);
+		assert_int_equal(held("a"), a);
+	}
 	keeper_let_go("a");
 	assert_int_equal(keeper_held("a"), -ENOENT);
 	assert_int_equal(held("b"), b);
@@ -678,8 +733,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_shared_mapping_is_found),
 		cmocka_unit_test(what_is_not_shared_or_not_writable_is_not_found),
+		cmocka_unit_test(only_files_in_memory_are_opened),
 		cmocka_unit_test(one_question_opens_so_many),
 		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(a_cgroup_without_an_end),
 		cmocka_unit_test(only_a_clients_own_memory_is_kept),
 		cmocka_unit_test(a_question_keeps_nobody_waiting),
 		cmocka_unit_test(bad_questions_about_mappings),

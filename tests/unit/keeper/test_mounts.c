@@ -88,6 +88,19 @@ static void nothing_is_kept_without_a_call(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
+static void so_many_lines_are_kept(void **state)
+{
+	const struct mount m = { .type = "tmpfs" };
+
+	(void)state;
+	mounts_call_begins();
+	for (unsigned i = 0; i < MOUNTS_NUM; i++)
+		assert_true(keep(&m));
+	assert_false(keep(&m));
+	mounts_call_ends();
+	assert_int_equal(kept.num, 0);
+}
+
 static void skip_unless_alone(void)
 {
 	if (is_alone)
@@ -156,6 +169,7 @@ int main(void)
 	return UNIT_RUN_GROUP(leave, end, cmocka_unit_test(types_are_told),
 			      cmocka_unit_test(a_call_reads_once),
 			      cmocka_unit_test(nothing_is_kept_without_a_call),
+			      cmocka_unit_test(so_many_lines_are_kept),
 			      cmocka_unit_test(changes_while_it_is_read),
 			      cmocka_unit_test(changes_are_seen));
 }

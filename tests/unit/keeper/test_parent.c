@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_parent.c - configurations that a parent sends to its router; the rest is in system/reload.sh and sandbox.sh. */
+/* test_parent.c - configurations that a parent sends to its router, and whether there is a next router; the rest is in system/reload.sh and sandbox.sh. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -84,9 +84,34 @@ static void descriptors_are_passed_by_number(void **state)
 	close(fd);
 }
 
+/* Is a router started after one that ended so, after so many seconds? */
+static bool next_after(int status, time_t lived, bool stopping)
+{
+	const struct children c = { .since = seconds() - lived,
+				    .status = status,
+				    .stopping = stopping };
+
+	return is_to_live(&c);
+}
+
+static void which_routers_are_started_again(void **state)
+{
+	const time_t long_enough = TOO_SOON_S + 10;
+
+	(void)state;
+	assert_true(next_after(W_EXITCODE(0, SIGSEGV), long_enough, false));
+	assert_true(next_after(W_EXITCODE(EXIT_FAILURE, 0), long_enough, false));
+	assert_false(next_after(W_EXITCODE(EXIT_SUCCESS, 0), long_enough, false));
+	assert_false(next_after(W_EXITCODE(SANDBOX_EXIT, 0), long_enough, false));
+	assert_false(next_after(W_EXITCODE(0, SIGSEGV), 0, false));
+	assert_false(next_after(W_EXITCODE(EXIT_FAILURE, 0), 0, false));
+	assert_false(next_after(W_EXITCODE(0, SIGTERM), long_enough, true));
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(the_newest_text_counts),
 			cmocka_unit_test(a_router_that_is_stuck),
-			cmocka_unit_test(descriptors_are_passed_by_number));
+			cmocka_unit_test(descriptors_are_passed_by_number),
+			cmocka_unit_test(which_routers_are_started_again));
 }

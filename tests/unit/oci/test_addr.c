@@ -214,7 +214,10 @@ static void addresses_are_found(void **state)
 		"ip link set lo up && ip addr add 10.5.5.5/32 dev lo && "
 		"ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up && "
 		"ip addr add fd01::1/64 dev v1 nodad && ip addr add 10.2.0.1/24 dev v0 && "
-		"ip addr add 10.1.0.1/24 dev v1 && ip addr add 169.254.1.1/16 dev v0 scope link");
+		"ip addr add 10.1.0.1/24 dev v1 && ip addr add 169.254.1.1/16 dev v0 scope link && "
+		/* on a link that is down nobody can say whether others have it */
+		"ip link add v2 type veth peer name v3 && ip addr add fd02::1/64 dev v2 && "
+		"ip addr add fd01::2/64 dev v1 nodad preferred_lft 0");
 	assert_true(addrs_heard(&s));
 	assert_false(addrs_heard(&s));
 	assert_int_equal(addrs_read(&s, &a), 0);

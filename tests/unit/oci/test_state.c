@@ -96,6 +96,22 @@ static void states(void **state)
 	assert_int_equal(read_state("{\"id\":\"a\",\"pid\":7,\"bundle\":\"%s\"}", &s), -EINVAL);
 }
 
+static void what_does_not_fit_is_no_json(void **state)
+{
+	int fd = memfd_create("text", 0);
+	json_t *j;
+
+	(void)state;
+	assert_int_equal(write(fd, "{}  ", 4), 4);
+	for (size_t max = 2; max <= 5; max++) {
+		lseek(fd, 0, SEEK_SET);
+		j = oci_read_json(fd, max);
+		assert_int_equal(json_is_object(j), max == 5);
+		json_decref(j);
+	}
+	close(fd);
+}
+
 static json_t *request(const char *annotations, const struct oci_options *o)
 {
 	struct oci_state s = { .hostname = (char *)"web", .rootfs = (char *)"/" };
@@ -304,7 +320,7 @@ static void labels_of_the_command_line(void **state)
 	assert_refused(MERGED, "c1", "cannot be read");
 	put("image/overlay2/imagedb/content/sha256/aa", 0600, "{}");
 	put(CONFIG, 0600,
-	    "{\"Image\":\"sha256:././././././././././././././././././././././././././././././././aa\","
+	    "{\"Image\":\"sha256:./././././././././././././././././././././././././././././././aa\","
 	    "\"Config\":{\"Labels\":{\"freeflow.io/mode\":\"spin\"}}}");
 	assert_refused(MERGED, "c1", "cannot be read");
 	put(CONFIG, 0600,
@@ -446,6 +462,7 @@ static void hooks_are_added(void **state)
 int main(void)
 {
 	return UNIT_RUN_GROUP(setup, teardown, cmocka_unit_test(states),
+			      cmocka_unit_test(what_does_not_fit_is_no_json),
 			      cmocka_unit_test(annotations), cmocka_unit_test(pods),
 			      cmocka_unit_test(labels_of_the_command_line),
 			      cmocka_unit_test(what_cannot_be_read_is_refused),
