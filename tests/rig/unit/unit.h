@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 
 /*
  * Runs those tests, which cmocka_unit_test() and its like make; what main() returns. setup is called before the first
@@ -22,6 +23,12 @@
 		cmocka_run_group_tests(unit_tests_, setup, teardown);                              \
 	})
 #define UNIT_RUN(...) UNIT_RUN_GROUP(NULL, NULL, __VA_ARGS__)
+
+/* Bytes that are allocated. With a sanitizer, which tells of leaks itself, it is always the same. */
+static inline size_t unit_allocated(void)
+{
+	return mallinfo2().uordblks;
+}
 
 /* The factor for deadlines: FF_SLOW of the environment says how slow a machine is, an emulated one. */
 static inline unsigned unit_slow(void)

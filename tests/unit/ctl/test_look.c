@@ -224,11 +224,32 @@ static void rereg_waits_as_well(void **state)
 	assert_int_equal(ses()->mem.num_foreign, 0);
 }
 
+/* The file was mapped for reading: what is to be written from now on is copied to the application's own mapping. */
+static void more_rights_do_not_reach_the_file(void **state)
+{
+	struct ff_rereg_mr_req req = { .flags = IBV_REREG_MR_CHANGE_ACCESS, .access = ACCESS };
+	struct ff_rereg_mr_resp again;
+	struct ff_reg_mr_resp resp;
+
+	(void)state;
+	ask_reg(IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(reg_answer(&resp), -EAGAIN);
+	answer(VA, VA + LEN);
+	assert_int_equal(reg_answer(&resp), 0);
+	assert_int_equal(resp.zero_copy, LEN);
+	req.mr = resp.mr;
+	assert_int_equal(RIG_CALL(g, sock, REREG_MR, &req, &again), 0);
+	assert_int_equal(again.zero_copy, 0);
+	assert_int_equal(mr_handle_get(ses(), resp.mr)->num_runs, 0);
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, resp.mr), 0);
+	assert_int_equal(ses()->mem.num_foreign, 0);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 	return UNIT_RUN(T(only_who_asks_waits), T(what_is_not_found_is_copied),
 			T(bad_calls_ask_nobody), T(a_session_that_ends_does_not_wait),
-			T(rereg_waits_as_well));
+			T(rereg_waits_as_well), T(more_rights_do_not_reach_the_file));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_mr.c - ffr/ctl/mr.c: MAP_MR and DROP_RUNS, with what a client may put into them.
- * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c -Wl,--wrap=pvm_passed -Wl,--wrap=view_unmap
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,8 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
+#include "ffr/fast/pvm.h"
+#include "ffr/mem/view.h"
 #include "ffr/mem/watch.h"
 
 #define PG     ((uint64_t)FF_PAGE)
@@ -35,6 +37,54 @@ static int map_more(int s, uint32_t mr, const struct ff_mr_run *run, unsigned n,
 }
 
 #define ODP (ACCESS | IBV_ACCESS_ON_DEMAND)
+
+static bool in_copy;			   /* a copy is under way for any MR */
+static _Atomic uint32_t *taken_back;	   /* by the client, while the router asks for copies */
+static unsigned views_gone, told, is_gone; /* calls */
+
+bool __real_pvm_passed(const struct session *s, const struct pvm_mark *mark);
+bool __wrap_pvm_passed(const struct session *s, const struct pvm_mark *mark);
+bool __wrap_pvm_passed(const struct session *s, const struct pvm_mark *mark)
+{
+	if (taken_back)
+		atomic_store(taken_back, 0);
+	return !in_copy && __real_pvm_passed(s, mark);
+}
+
+void __real_view_unmap(struct mr *mr);
+void __wrap_view_unmap(struct mr *mr);
+void __wrap_view_unmap(struct mr *mr)
+{
+	views_gone++;
+	__real_view_unmap(mr);
+}
+
+static void tell_mr(struct orch *o, const struct mr *mr)
+{
+	(void)o;
+	(void)mr;
+	told++;
+}
+
+static void tell_rkey(struct orch *o, uint32_t container, uint32_t rkey)
+{
+	(void)o;
+	(void)container;
+	(void)rkey;
+	is_gone++;
+}
+
+static void tell_session(struct orch *o, uint32_t container, uint32_t session)
+{
+	(void)o;
+	(void)container;
+	(void)session;
+}
+
+static void tell_change(struct orch *o)
+{
+	(void)o;
+}
 
 static struct session *ses(void)
 {
@@ -109,6 +159,104 @@ static void false_leavers(void **state)
 	any_call();
 	assert_null(mr_handle_get(ses(), odp));
 	assert_int_equal(atomic_load(&l->mr[9]), 0);
+}
+
+/* The client may take it back at any time, and then makes the call itself: the MR has no keys, and stays until then. */
+static void one_that_is_taken_back(void **state)
+{
+	struct ff_leaving *l = &ses()->hdr->leaving;
+	uint32_t odp = reg_odp();
+
+	(void)state;
+	atomic_store(&l->mr[3], odp);
+	taken_back = &l->mr[3];
+	any_call();
+	taken_back = NULL;
+	assert_non_null(mr_handle_get(ses(), odp));
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, odp), 0);
+	assert_null(mr_handle_get(ses(), odp));
+}
+
+/* The call comes again until the copy has ended; nobody finds the MR meanwhile. */
+static void not_during_a_copy(void **state)
+{
+	(void)state;
+	in_copy = true;
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, reg.mr), -EAGAIN);
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, reg.mr), -EAGAIN);
+	assert_null(key_lookup(&g->c[0]->keys, reg.rkey));
+	assert_non_null(mr_handle_get(ses(), reg.mr));
+	in_copy = false;
+	views_gone = 0;
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, reg.mr), 0);
+	assert_null(mr_handle_get(ses(), reg.mr));
+	assert_int_equal(views_gone, 1);
+}
+
+static void the_orchestrator_is_told(void **state)
+{
+	static const struct ctl_hooks hooks = { tell_mr, tell_rkey, tell_session, tell_change };
+	const struct ctl_hooks *was = g->ctl.hooks;
+	int orch;
+	uint32_t odp;
+
+	(void)state;
+	g->ctl.hooks = &hooks;
+	g->ctl.orch = (struct orch *)&orch;
+	told = is_gone = 0;
+	odp = reg_odp();
+	assert_int_equal(told, 1);
+	assert_int_equal(is_gone, 0);
+	in_copy = true; /* once, however often it has to be asked */
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, odp), -EAGAIN);
+	in_copy = false;
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, odp), 0);
+	assert_int_equal(told, 1);
+	assert_int_equal(is_gone, 1);
+	g->ctl.orch = NULL;
+	g->ctl.hooks = was;
+}
+
+static void on_demand_leaves_nothing(void **state)
+{
+	const size_t n = 1000;
+	size_t before = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 2 * n; i++) {
+		if (i == n)
+			before = unit_allocated();
+		assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, reg_odp()), 0);
+	}
+	assert_true(unit_allocated() < before + n * sizeof(struct odp));
+}
+
+/* REG_MR and REREG_MR take as many runs as one message may claim. */
+static void too_many_runs_at_once(void **state)
+{
+	static struct ff_mr_run run[FF_MR_MAX_RUNS + 1];
+	struct ff_rereg_mr_req rereg = { .flags = IBV_REREG_MR_CHANGE_TRANSLATION,
+					 .mr = reg.mr,
+					 .addr = VA,
+					 .iova = VA,
+					 .length = LEN };
+	struct ff_reg_mr_req req = { VA, LEN, VA, pd, ACCESS };
+	struct ff_rereg_mr_resp again;
+	struct ff_reg_mr_resp resp;
+
+	(void)state;
+	for (unsigned i = 0; i <= FF_MR_MAX_RUNS; i++)
+		run[i] = (struct ff_mr_run){ VA + i * PG, PG, i * PG, 0, FF_RUN_SHADOW };
+	for (unsigned n = FF_MR_MAX_RUNS; n <= FF_MR_MAX_RUNS + 1; n++) {
+		int want = n > FF_MR_MAX_RUNS ? -EINVAL : 0;
+
+		assert_int_equal(rig_call(g, sock, FF_MSG_REG_MR, &req, sizeof(req), run,
+					  n * sizeof(run[0]), n, &resp, sizeof(resp), NULL, NULL),
+				 want);
+		assert_int_equal(rig_call(g, sock, FF_MSG_REREG_MR, &rereg, sizeof(rereg), run,
+					  n * sizeof(run[0]), n, &again, sizeof(again), NULL, NULL),
+				 want);
+	}
 }
 
 static const struct mr *the_mr(void)
@@ -481,5 +629,8 @@ int main(void)
 	return UNIT_RUN(T(runs_are_added_and_merged), T(false_claims_change_nothing),
 			T(untouched_pages), T(so_many_runs_at_most), T(runs_are_charged),
 			T(runs_are_dropped_and_divided), T(false_parts_drop_nothing),
-			T(divided_runs_are_charged), T(leaving_without_a_call), T(false_leavers));
+			T(divided_runs_are_charged), T(leaving_without_a_call), T(false_leavers),
+			T(one_that_is_taken_back), T(not_during_a_copy),
+			T(the_orchestrator_is_told), T(on_demand_leaves_nothing),
+			T(too_many_runs_at_once));
 }

@@ -307,13 +307,15 @@ static void who_floods_starves_nobody(void **state)
 static void hostile_slots_close_their_session(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		make_hot(&a);
 		post(&a, i == 1 ? FF_MSG_HELLO : FF_MSG_ALLOC_PD, 1);
 		if (i == 0)
 			a.slot->len = FF_CALL_MAX + 1;
 		if (i == 2)
 			a.slot->len--;
+		if (i == 3)
+			a.slot->len = UINT32_MAX; /* more than the router has room for, anywhere */
 		turn();
 		assert_true(rig_is_closed(g, a.sock));
 		assert_int_equal(g->ctl.spin.num_hot, 0);

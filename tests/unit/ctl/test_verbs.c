@@ -13,6 +13,7 @@
 #include "tests/rig/common/qp_attr.h"
 #include "ffr/fast/xrc.h"
 #include "ffr/abi/ff_verbs.h"
+#include "ffr/ctl/session.h"
 #include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -138,6 +139,11 @@ static void on_demand(void **state)
 	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)0x10000, 4096, ODP, &reg), -EOPNOTSUPP);
 	g->ctl.dev.odp_general = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)-4096, 8192, ODP, &reg), -EINVAL);
+	req.addr = -4096ull; /* whatever it is called by */
+	req.length = 8192;
+	assert_int_equal(RIG_CALL(g, s, REG_MR, &req, &reg), -EINVAL);
+	req.addr = 0x10000;
+	req.length = 4096;
 	/* flushes to what survives a loss of power are not made */
 	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)0x10000, 4096,
 				     FF_ACCESS_FLUSH_PERSISTENT, &reg),
@@ -217,6 +223,11 @@ static void capabilities_are_rounded_up_and_bounded(void **state)
 	assert_int_equal(resp.sq.depth, 128);
 	assert_int_equal(resp.sq.stride, ff_sqe_stride(3, resp.cap.max_inline));
 	assert_true(resp.rq.ring_off >= resp.sq.ring_off + resp.sq.depth * resp.sq.stride);
+	/* there is room for more, but the device has no more */
+	g->ctl.dev.max_inline = req.cap.max_inline;
+	assert_true(resp.cap.max_inline > req.cap.max_inline);
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), 0);
+	assert_int_equal(resp.cap.max_inline, req.cap.max_inline);
 
 	for (size_t i = 0; i < sizeof(req.cap) / sizeof(*cap); i++) {
 		req = call_qp_req(pd, cq.cq, IBV_QPT_RC);
@@ -334,6 +345,13 @@ static void mr_arguments_are_checked(void **state)
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 0, 0, &mr), -EINVAL);
 	assert_int_equal(call_reg_mr(g, s, pd, (void *)-4096, 8192, 0, &mr), -EINVAL);
 	assert_int_equal(call_reg_mr(g, s, pd, buf, UINT64_MAX, 0, &mr), -EINVAL);
+	/* either end is behind that of all addresses */
+	req.addr = -4096ull;
+	assert_int_equal(RIG_CALL(g, s, REG_MR, &req, &mr), -EINVAL);
+	req.addr = (uintptr_t)buf;
+	req.iova = -4096ull;
+	assert_int_equal(RIG_CALL(g, s, REG_MR, &req, &mr), -EINVAL);
+	req.iova = (uintptr_t)buf;
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 10, IBV_ACCESS_REMOTE_WRITE, &mr), -EINVAL);
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 10, IBV_ACCESS_REMOTE_ATOMIC, &mr), -EINVAL);
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 10, 1u << 31, &mr), -EINVAL);
@@ -345,6 +363,70 @@ static void mr_arguments_are_checked(void **state)
 	assert_ptr_equal(key_lookup(&g->c[0]->keys, mr.rkey)->addr, (uintptr_t)buf);
 	assert_int_equal(call_one(g, s, FF_MSG_DEREG_MR, mr.mr), 0);
 	assert_null(key_lookup(&g->c[0]->keys, mr.rkey));
+	close(s);
+}
+
+static int refuse_mr(struct fast *f, struct mr *mr)
+{
+	(void)f;
+	(void)mr;
+	return -ENOSPC;
+}
+
+static int refuse_qp(struct fast *f, struct qp *qp)
+{
+	(void)f;
+	(void)qp;
+	return -ENOSPC;
+}
+
+/* Nothing of what the backend refuses stays. */
+static void what_the_backend_refuses(void **state)
+{
+	const struct backend_ops *real = g->backend.ops;
+	struct backend_ops ops = *real;
+	const struct quota_use *use = &g->c[0]->quota.use;
+	int s = call_client(g, 0);
+	uint32_t pd = call_pd(g, s), cq = call_cq(g, s);
+	struct ff_create_qp_req req = call_qp_req(pd, cq, IBV_QPT_RC);
+	struct session *ses = LIST_FIRST(&g->c[0]->sessions);
+	const uint32_t keys = g->c[0]->keys.used;
+	struct ff_create_qp_resp resp;
+	struct ff_reg_mr_resp mr;
+	uint64_t rings = 0, memory = 0;
+	uint8_t byte;
+	uint32_t qp;
+
+	(void)state;
+	ops.mr_reg = refuse_mr;
+	ops.qp_create = refuse_qp;
+	g->backend.ops = &ops;
+	assert_int_equal(call_reg_mr(g, s, pd, &byte, 1, 0, &mr), -ENOSPC);
+	assert_int_equal(g->c[0]->keys.used, keys);
+	assert_int_equal(use->used[QUOTA_MR], 0);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), -ENOSPC);
+		if (!i) {
+			rings = session_seg_bytes(ses, SEG_RINGS);
+			memory = use->used[QUOTA_MEMORY];
+		}
+	}
+	assert_int_equal(session_seg_bytes(ses, SEG_RINGS), rings);
+	assert_int_equal(use->used[QUOTA_MEMORY], memory);
+	assert_int_equal(use->used[QUOTA_QP], 0);
+	g->backend.ops = real;
+	call_qp(g, s, pd, cq);
+	assert_int_equal(call_one(g, s, FF_MSG_DEALLOC_PD, pd), -EBUSY); /* for the QP alone */
+	/* with other hosts a QP has more, until it is gone; the pages of rings stay */
+	qp = call_qp(g, s, pd, cq);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, qp), 0);
+	memory = use->used[QUOTA_MEMORY];
+	g->ctl.host->wired = true;
+	qp = call_qp(g, s, pd, cq);
+	assert_true(use->used[QUOTA_MEMORY] > memory);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, qp), 0);
+	g->ctl.host->wired = false;
+	assert_int_equal(use->used[QUOTA_MEMORY], memory);
 	close(s);
 }
 
@@ -448,6 +530,7 @@ static void a_cq_is_resized_while_it_holds_completions(void **state)
 	struct ff_create_cq_resp resp;
 	struct ff_resize_cq_req req;
 	struct ff_resize_cq_resp resized;
+	uint64_t rings = 0;
 	struct cq *cq;
 
 	(void)state;
@@ -469,6 +552,14 @@ static void a_cq_is_resized_while_it_holds_completions(void **state)
 		assert_int_equal(cq->ring[i].wr_id, i + 3);
 	req.cqe = 0;
 	assert_int_equal(RIG_CALL(g, s, RESIZE_CQ, &req, &resized), -EINVAL);
+	for (unsigned i = 0; i < 300;
+	     i++) { /* the former ring goes, and so does one that is too small */
+		req.cqe = i % 3 ? 8192 : 16;
+		assert_int_equal(RIG_CALL(g, s, RESIZE_CQ, &req, &resized), i % 3 ? 0 : -EINVAL);
+		if (i == 2)
+			rings = session_seg_bytes(LIST_FIRST(&g->c[0]->sessions), SEG_RINGS);
+	}
+	assert_int_equal(session_seg_bytes(LIST_FIRST(&g->c[0]->sessions), SEG_RINGS), rings);
 	close(s);
 }
 
@@ -504,6 +595,53 @@ static void srqs_have_limits(void **state)
 	close(s);
 }
 
+/* A completion names an SRQ by 15 bits of its index. Here so many are said to be there. */
+static void srqs_that_no_completion_can_name(void **state)
+{
+	int s = call_client(g, 0);
+	struct ff_create_srq_req req = { .pd = call_pd(g, s), .max_wr = 4, .max_sge = 1 };
+	struct session *ses = LIST_FIRST(&g->c[0]->sessions);
+	struct obj_table *t = &ses->tab[OBJ_SRQ], was = *t;
+	struct ff_create_srq_resp resp;
+
+	(void)state;
+	t->size = FF_CQE_OF_SRQ + 2;
+	t->slot = calloc(t->size, sizeof(*t->slot));
+	t->gen = calloc(t->size, sizeof(*t->gen));
+	t->used = t->next_free = FF_CQE_OF_SRQ;
+	assert_int_equal(RIG_CALL(g, s, CREATE_SRQ, &req, &resp), -ENOMEM);
+	assert_int_equal(t->used, FF_CQE_OF_SRQ);
+	t->used = t->next_free = FF_CQE_OF_SRQ - 1;
+	assert_int_equal(RIG_CALL(g, s, CREATE_SRQ, &req, &resp), 0);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_SRQ, resp.srq), 0);
+	free(t->slot);
+	free(t->gen);
+	*t = was;
+	close(s);
+}
+
+static void an_xrc_srq_holds_its_cq(void **state)
+{
+	struct ff_open_xrcd_req open = { .flags = FF_XRCD_CREATE };
+	int s = call_client(g, 0);
+	struct ff_create_srq_req req = {
+		.pd = call_pd(g, s), .max_wr = 4, .max_sge = 1, .cq = call_cq(g, s)
+	};
+	struct ff_create_srq_resp resp;
+	struct ff_open_xrcd_resp xrcd;
+
+	(void)state;
+	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &open, &xrcd), 0);
+	req.xrcd = xrcd.xrcd;
+	assert_int_equal(RIG_CALL(g, s, CREATE_SRQ, &req, &resp), 0);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_CQ, req.cq), -EBUSY);
+	assert_int_equal(call_one(g, s, FF_MSG_CLOSE_XRCD, req.xrcd), -EBUSY);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_SRQ, resp.srq), 0);
+	assert_int_equal(call_one(g, s, FF_MSG_CLOSE_XRCD, req.xrcd), 0);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_CQ, req.cq), 0);
+	close(s);
+}
+
 /* They are looked through by their files, with all threads' locks held: so there are not too many. */
 static void xrc_domains_are_few(void **state)
 {
@@ -535,8 +673,9 @@ int main(void)
 			CALL_TEST(what_is_used_cannot_go), CALL_TEST(on_demand),
 			CALL_TEST(capabilities_are_rounded_up_and_bounded), CALL_TEST(limits_hold),
 			CALL_TEST(the_port_is_the_containers), CALL_TEST(mr_arguments_are_checked),
-			CALL_TEST(rereg_changes_what_it_names),
+			CALL_TEST(what_the_backend_refuses), CALL_TEST(rereg_changes_what_it_names),
 			CALL_TEST(a_qp_goes_through_its_states),
 			CALL_TEST(a_cq_is_resized_while_it_holds_completions),
-			CALL_TEST(srqs_have_limits), CALL_TEST(xrc_domains_are_few));
+			CALL_TEST(srqs_have_limits), CALL_TEST(srqs_that_no_completion_can_name),
+			CALL_TEST(an_xrc_srq_holds_its_cq), CALL_TEST(xrc_domains_are_few));
 }

@@ -83,11 +83,29 @@ static void ends(void **state)
 	munmap(b, SIZE + FF_PAGE);
 }
 
+extern const char fallible_begin[], fallible_end[];
+
+/* A fault anywhere else is a mistake, which must end the router. */
+static void other_faults(void **state)
+{
+	const uintptr_t begin = (uintptr_t)fallible_begin, end = (uintptr_t)fallible_end;
+	ucontext_t c = { 0 };
+
+	(void)state;
+	for (uintptr_t pc = begin - 32; pc < end + 32; pc++) {
+		bool inside = pc >= begin && pc < end;
+
+		*fault_pc(&c) = pc;
+		assert_int_equal(fallible_fault(&c), inside);
+		assert_int_equal(*fault_pc(&c), inside ? end : pc);
+	}
+}
+
 int main(void)
 {
 	static char yes;
 
 	return UNIT_RUN(cmocka_unit_test(copies), cmocka_unit_test(ends),
-			cmocka_unit_test_prestate(copies, &yes),
+			cmocka_unit_test(other_faults), cmocka_unit_test_prestate(copies, &yes),
 			cmocka_unit_test_prestate(ends, &yes));
 }

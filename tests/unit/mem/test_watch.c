@@ -70,6 +70,15 @@ static void dropped_pages_go(void **state)
 	assert_true(tell(CHECK, va + 5 * PG, 3 * PG, 5));
 }
 
+/* A page's first byte; reading the file makes none. */
+static uint8_t byte_of(uint64_t off)
+{
+	uint8_t byte = 0xff;
+
+	assert_int_equal(pread(file, &byte, 1, (off_t)off), 1);
+	return byte;
+}
+
 /* Of an MR's region they are zeroed where they are; what is not there is left so. */
 static void dropped_pages_of_mrs_are_zeroed(void **state)
 {
@@ -85,6 +94,8 @@ static void dropped_pages_of_mrs_are_zeroed(void **state)
 	r = pages_get(&ses, off + 2 * PG, 6 * PG, &host);
 	assert_non_null(r);
 	assert_true(tell(DROP, va, 5 * PG, 0));
+	WAIT_FOR(!byte_of(off + 4 * PG)); /* of these the last, and nobody has touched them */
+	assert_int_equal(pages(), 6);
 	assert_true(tell(CHECK, va + 2 * PG, 3 * PG, 0));
 	assert_true(has_all((uintptr_t)host, 3 * PG, 0));
 	assert_true(has_all((uintptr_t)host + 3 * PG, 3 * PG, 5));
@@ -362,12 +373,14 @@ static void what_is_no_userfaultfd(void **state)
 		     -1 };
 	struct session other = { .cont = &cont };
 	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API };
 
 	(void)state;
 	need_client();
 	other.mem.maps_fd = ses.mem.maps_fd;
 	fd[4] = ioctl(dev, _IO(0xAA, 0x00), O_CLOEXEC);
 	assert_true(fd[4] >= 0);
+	assert_int_equal(ioctl(fd[4], UFFDIO_API, &api), 0);
 	for (unsigned i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
 		assert_int_equal(pages_watch(&other, fd[i], file, file, file), -EINVAL);
 	assert_null(other.mem.pages);

@@ -176,7 +176,7 @@ static void not_a_hello(void **state)
 	(void)state;
 	nodes_up_two();
 	node_down(B);
-	for (int k = 0; k < 9; k++) {
+	for (int k = 0; k < 10; k++) {
 		int fd = dial(A, addr_of(B));
 
 		make_hello(&w);
@@ -207,6 +207,9 @@ static void not_a_hello(void **state)
 			break;
 		case 8:
 			strncpy(w.host, "b\n<3>h", sizeof(w.host));
+			break;
+		case 9: /* it still has none but later ones */
+			w.oldest = htobe64(be64toh(w.seq) + 1);
 			break;
 		}
 		assert_int_equal(send(fd, &w, sizeof(w), 0), sizeof(w));
@@ -289,19 +292,25 @@ static void in_small_pieces(void **state)
 static void a_wrong_verdict(void **state)
 {
 	uint8_t buf[2 * sizeof(struct wire_hello)];
-	struct wire_verdict v = { "none", 0, 0 };
+	struct wire_verdict v[3] = { { "none", 0, 0 } };
 	struct wire_hello w;
-	int fd;
 
 	(void)state;
+	verdict_make(&v[1], WIRE_REFUSALS_NUM);
+	verdict_make(&v[2], WIRE_OK);
+	v[2].zero = 1;
 	nodes_up_two();
 	node_down(B);
-	make_hello(&w);
-	fd = dial(A, addr_of(B));
-	assert_int_equal(send(fd, &w, sizeof(w), 0), sizeof(w));
-	assert_int_equal(send(fd, &v, sizeof(v), 0), sizeof(v));
-	assert_int_equal(listen_till_end(fd, buf, sizeof(buf)), sizeof(w));
-	close(fd);
+	for (int i = 0; i < 3; i++) {
+		int fd = dial(A, addr_of(B));
+
+		assert_int_equal(verdict_parse(&v[i]), -EPROTO);
+		make_hello(&w);
+		assert_int_equal(send(fd, &w, sizeof(w), 0), sizeof(w));
+		assert_int_equal(send(fd, &v[i], sizeof(v[i]), 0), sizeof(v[i]));
+		assert_int_equal(listen_till_end(fd, buf, sizeof(buf)), sizeof(w));
+		close(fd);
+	}
 	assert_int_equal(nodes[A].attached, 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_io.c - the stream between routers, plain and TLS: every byte, in order, whatever the
- * pieces are; its end, and what breaks it. build: ffr/peer/io.c ffr/peer/tls.c ffr/lib/log.c tests/rig/unit/certs.c
+ * pieces are; its end, and what breaks it. build: ffr/peer/tls.c ffr/lib/log.c tests/rig/unit/certs.c
  *
  * With WIRE_IO_BENCH=1 it also tells how fast both are over loopback TCP.
  *
@@ -26,8 +26,20 @@
 
 #include "tests/rig/unit/unit.h"
 #include "ffr/peer/tls.h"
-#include "ffr/peer/io.h"
 #include "tests/rig/unit/certs.h"
+
+static int fail_with; /* what the next sendmsg() says; 0: nothing */
+
+static ssize_t failing_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	errno = fail_with;
+	fail_with = 0;
+	return errno ? -1 : sendmsg(fd, m, flags);
+}
+
+#define sendmsg failing_sendmsg
+#include "ffr/peer/io.c"
+#undef sendmsg
 
 static char dir[] = "/tmp/test_wire_io.XXXXXX";
 static char cert[64], key[64], ca[64];
@@ -360,6 +372,62 @@ static void writing_to_nobody(void **state)
 	}
 }
 
+static void interrupted(void **state)
+{
+	uint8_t data[100] = { 4 }, in[100];
+	struct pair p;
+
+	(void)state;
+	for (int with_tls = 0; with_tls < 2; with_tls++) {
+		pair_open(&p, with_tls, false);
+		fail_with = EINTR;
+		assert_int_equal(write_all(p.io[0], data, sizeof(data)), sizeof(data));
+		assert_int_equal(fail_with, 0);
+		await(p.io[1]);
+		assert_int_equal(read_some(p.io[1], in, sizeof(in)), sizeof(in));
+		assert_memory_equal(in, data, sizeof(in));
+		pair_close(&p);
+	}
+}
+
+/* Records may have been lost: nothing is sent behind them, though the socket would take it. */
+static void a_broken_stream_stays_broken(void **state)
+{
+	uint8_t data[100] = { 4 }, in[100];
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, true, false);
+	fail_with = ECONNABORTED;
+	write_all(p.io[0], data, sizeof(data)); /* taken, or not */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(write_all(p.io[0], data, sizeof(data)), -ECONNABORTED);
+		assert_int_equal(wire_io_flush(p.io[0]), -ECONNABORTED);
+	}
+	assert_int_equal(recv(wire_io_fd(p.io[1]), in, sizeof(in), MSG_PEEK | MSG_DONTWAIT), -1);
+	pair_close(&p);
+}
+
+/* With kernel TLS the data is a client's memory, which may not be there: nothing was sent, and the stream goes on. */
+static void memory_that_is_not_there(void **state)
+{
+	uint8_t data[100] = { 4 };
+	struct iovec iov = { data, sizeof(data) };
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, false, false);
+	for (int i = 0; i < 2; i++) {
+		fail_with = i ? EFAULT : EAGAIN;
+		assert_int_equal(ktls_writev(p.io[0], &iov, 1), i ? -EFAULT : -EAGAIN);
+		assert_int_equal(ktls_writev(p.io[0], &iov, 1), sizeof(data));
+	}
+	fail_with = ECONNABORTED;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ktls_writev(p.io[0], &iov, 1), -ECONNABORTED);
+	pair_close(&p);
+}
+
 /* ---- somebody between ------------------------------------------------------------------------ */
 
 static ssize_t take(int fd, uint8_t *buf, size_t size)
@@ -424,12 +492,13 @@ static void cut_off(void **state)
 	(void)state;
 	n = record_taken(&p, data, buf, sizeof(buf));
 	assert_int_equal(write(p.relay[1], buf, (size_t)n), n);
-	close(p.relay[1]);
-	p.relay[1] = -1;
+	shutdown(p.relay[1], SHUT_WR); /* close() would reset it, because it has not read all */
 	await(p.io[1]);
-	assert_int_equal(read_some(p.io[1], buf, sizeof(buf)), 100);
+	assert_int_equal(read_some(p.io[1], buf, 100),
+			 100); /* the next read is the first to meet the end */
 	await(p.io[1]);
-	assert_int_equal(read_some(p.io[1], buf, sizeof(buf)), -ECONNRESET);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(read_some(p.io[1], buf, sizeof(buf)), -ECONNRESET);
 	pair_close(&p);
 }
 
@@ -615,6 +684,9 @@ int main(void)
 			      cmocka_unit_test(pieces_tls), cmocka_unit_test(both_ways),
 			      cmocka_unit_test(nothing_is_forgotten_inside),
 			      cmocka_unit_test(the_end), cmocka_unit_test(writing_to_nobody),
+			      cmocka_unit_test(interrupted),
+			      cmocka_unit_test(a_broken_stream_stays_broken),
+			      cmocka_unit_test(memory_that_is_not_there),
 			      cmocka_unit_test(a_changed_byte), cmocka_unit_test(a_replayed_record),
 			      cmocka_unit_test(cut_off), cmocka_unit_test(garbage));
 }

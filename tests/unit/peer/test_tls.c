@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffr/peer/io.c ffr/conf.c ffr/lib/log.c tests/rig/unit/peer_rig.c tests/rig/unit/certs.c */
+/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffr/peer/io.c ffr/conf.c ffr/lib/log.c tests/rig/unit/peer_rig.c tests/rig/unit/certs.c -Wl,--wrap=tls_is_current -Wl,--wrap=tls_cert_of -Wl,--wrap=tls_cert_free */
 /*
  * test_tls.c - connections with TLS: whose certificates are taken, new ones, and such that are revoked.
  */
@@ -253,6 +253,59 @@ static void tls_list_gone(void **state)
 	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 }
 
+static bool all_revoked; /* while their handshakes were under way */
+static int num_certs;	 /* that routers have now */
+
+bool __real_tls_is_current(const struct tls *t, const SSL *ssl);
+bool __wrap_tls_is_current(const struct tls *t, const SSL *ssl);
+bool __wrap_tls_is_current(const struct tls *t, const SSL *ssl)
+{
+	return !all_revoked && __real_tls_is_current(t, ssl);
+}
+
+struct tls_cert *__real_tls_cert_of(const SSL *ssl);
+struct tls_cert *__wrap_tls_cert_of(const SSL *ssl);
+struct tls_cert *__wrap_tls_cert_of(const SSL *ssl)
+{
+	struct tls_cert *cert = __real_tls_cert_of(ssl);
+
+	num_certs += cert != NULL;
+	return cert;
+}
+
+void __real_tls_cert_free(struct tls_cert *cert);
+void __wrap_tls_cert_free(struct tls_cert *cert);
+void __wrap_tls_cert_free(struct tls_cert *cert)
+{
+	num_certs -= cert != NULL;
+	__real_tls_cert_free(cert);
+}
+
+/* The list may be another one by the end of a handshake. */
+static void tls_revoked_in_handshake(void **state)
+{
+	(void)state;
+	up_tls(A, "a", "ca.pem");
+	up_tls(B, "b", "ca.pem");
+	nodes_meet();
+	all_revoked = true;
+	want(A, B);
+	WAIT_FOR(peer_ctl_at(A, B)->delay > 2 * peer_times.retry_min);
+	assert_int_equal(nodes[A].attached + nodes[B].attached, 0);
+	assert_int_equal(num_certs, 0);
+	all_revoked = false;
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(num_certs, 2); /* of each other's */
+		lose(A, B);
+		lose(B, A);
+		want(A, B);
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
+	}
+	nodes_teardown(NULL);
+	assert_int_equal(num_certs, 0);
+}
+
 static void tls_files(void **state)
 {
 	static const struct {
@@ -339,5 +392,5 @@ int main(void)
 			      NODES_TEST(tls_common_name), NODES_TEST(tls_and_plain),
 			      NODES_TEST(tls_silence), NODES_TEST(tls_new_certificates),
 			      NODES_TEST(tls_files), NODES_TEST(tls_revoked),
-			      NODES_TEST(tls_list_gone));
+			      NODES_TEST(tls_list_gone), NODES_TEST(tls_revoked_in_handshake));
 }
