@@ -350,6 +350,33 @@ static void descriptors_close_the_session_and_are_closed(void **state)
 	close(other);
 }
 
+static int fails_halfway(struct ctl_call *c, const void *req, void *resp)
+{
+	(void)c;
+	(void)req;
+	memset(resp, 0xee, sizeof(struct ff_cm_query_resp));
+	return -EIO;
+}
+
+/* What a handler wrote until it failed is nothing to the client. */
+static void a_failed_call_answers_with_zeros(void **state)
+{
+	static const struct ff_cm_query_resp none;
+	const struct ctl_cm_ops *was = g->ctl.cm_ops;
+	struct ctl_cm_ops ops = *was;
+	struct ff_cm_query_req req = { 0 };
+	struct ff_cm_query_resp resp;
+	int s = call_client(g, 0);
+
+	(void)state;
+	ops.serve[FF_MSG_CM_QUERY] = fails_halfway;
+	g->ctl.cm_ops = &ops;
+	assert_int_equal(RIG_CALL(g, s, CM_QUERY, &req, &resp), -EIO);
+	assert_memory_equal(&resp, &none, sizeof(resp));
+	g->ctl.cm_ops = was;
+	close(s);
+}
+
 static void who_does_not_read_is_closed(void **state)
 {
 	struct {
@@ -512,16 +539,15 @@ static void a_long_end_lets_others_in(void **state)
 int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
-	return UNIT_RUN(CALL_TEST(hello_gives_a_session), CALL_TEST(userfaultfd_can_be_kept_back),
-			CALL_TEST(versions_are_negotiated), CALL_TEST(what_is_named_is_sealed),
-			CALL_TEST(what_cannot_be_sealed_ends_the_session),
-			CALL_TEST(rings_that_stall), CALL_TEST(memory_that_stalls),
-			CALL_TEST(malformed_messages_close_the_session),
-			CALL_TEST(descriptors_close_the_session_and_are_closed),
-			CALL_TEST(who_does_not_read_is_closed),
-			CALL_TEST(a_session_takes_everything_with_it),
-			CALL_TEST(the_fast_thread_can_have_a_session_closed),
-			CALL_TEST(a_changed_container_closes_its_sessions),
-			CALL_TEST(other_addresses_are_an_event),
-			CALL_TEST(a_long_end_lets_others_in));
+	return UNIT_RUN(
+		CALL_TEST(hello_gives_a_session), CALL_TEST(userfaultfd_can_be_kept_back),
+		CALL_TEST(versions_are_negotiated), CALL_TEST(what_is_named_is_sealed),
+		CALL_TEST(what_cannot_be_sealed_ends_the_session), CALL_TEST(rings_that_stall),
+		CALL_TEST(memory_that_stalls), CALL_TEST(malformed_messages_close_the_session),
+		CALL_TEST(descriptors_close_the_session_and_are_closed),
+		CALL_TEST(who_does_not_read_is_closed), CALL_TEST(a_failed_call_answers_with_zeros),
+		CALL_TEST(a_session_takes_everything_with_it),
+		CALL_TEST(the_fast_thread_can_have_a_session_closed),
+		CALL_TEST(a_changed_container_closes_its_sessions),
+		CALL_TEST(other_addresses_are_an_event), CALL_TEST(a_long_end_lets_others_in));
 }

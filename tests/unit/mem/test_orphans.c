@@ -207,6 +207,25 @@ static void what_was_placed_stays(void **state)
 	WAIT_FOR(!pages());
 }
 
+/* Nobody is there any more who could ask for anything. Programs that run are served on. */
+static void the_service_ends(void **state)
+{
+	char its_sock[32];
+	struct made m;
+
+	(void)state;
+	need_client();
+	router_kill(router_start(&m, false));
+	WAIT_FOR(num_watched() == 1);
+	snprintf(its_sock, sizeof(its_sock), "/proc/%d/fd/%d", (int)orphans.pid, STDERR_FILENO + 1);
+	assert_int_equal(faccessat(AT_FDCWD, its_sock, F_OK, AT_SYMLINK_NOFOLLOW), 0);
+	shutdown(orphans.sock, SHUT_RDWR); /* the client has a copy of it */
+	WAIT_FOR(faccessat(AT_FDCWD, its_sock, F_OK, AT_SYMLINK_NOFOLLOW));
+	assert_true(tell(DROP, m.va, 4 * PG, 0));
+	assert_true(tell(CHECK, m.va, 4 * PG, 0));
+	assert_true(tell(CHECK, m.va + 4 * PG, 12 * PG, 6));
+}
+
 /* The thread in the router ends, and another one in the other process goes on. */
 static void the_session_ends_before(void **state)
 {
@@ -486,7 +505,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 	return UNIT_RUN(T(the_router_dies), T(the_router_dies_at_any_time),
-			T(what_was_placed_stays), T(the_session_ends_before),
+			T(what_was_placed_stays), T(the_service_ends), T(the_session_ends_before),
 			T(sessions_without_mappings), T(what_was_read_is_dealt_with), T(false_logs),
 			cmocka_unit_test_setup_teardown(places_are_shared, setup_few, teardown),
 			T(false_requests), T(nobody_is_there));

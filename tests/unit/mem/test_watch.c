@@ -8,6 +8,8 @@
  */
 #include "tests/rig/unit/watch_rig.h"
 
+#include "ffr/mem/uffd.h"
+
 #include <errno.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -381,8 +383,12 @@ static void what_is_no_userfaultfd(void **state)
 	fd[4] = ioctl(dev, _IO(0xAA, 0x00), O_CLOEXEC);
 	assert_true(fd[4] >= 0);
 	assert_int_equal(ioctl(fd[4], UFFDIO_API, &api), 0);
-	for (unsigned i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
+	for (unsigned i = 0; i < sizeof(fd) / sizeof(fd[0]); i++) {
+		assert_false(uffd_is_one(fd[i]));
 		assert_int_equal(pages_watch(&other, fd[i], file, file, file), -EINVAL);
+	}
+	assert_int_equal(fcntl(fd[4], F_SETFL, O_NONBLOCK), 0);
+	assert_true(uffd_is_one(fd[4]));
 	assert_null(other.mem.pages);
 	for (unsigned i = 0; i < 5; i++)
 		close(fd[i]);
