@@ -20,7 +20,6 @@
 #include "bench.h"
 #include "ffr/fast/backend.h"
 #include "ffr/fast/fast.h"
-#include "ffr/remote/remote.h"
 
 #define DEPTH	 128u /* WRs of a batch, and of each queue */
 #define MAX_SIZE (1u << 20)
@@ -319,6 +318,7 @@ static uint32_t op_of(const char *name)
 int main(int argc, char **argv)
 {
 	struct fast_conf conf = FAST_CONF_DEFAULT;
+	extern const struct carrier wire_carrier; /* remote.h has a struct side, too */
 	static const struct carrier_use carriers[] = { { .ops = &wire_carrier }, { 0 } };
 	struct backend be = { .ops = &soft_ops, .carriers = carriers };
 	uint64_t ops = 1000000, ns;
