@@ -584,9 +584,9 @@ static bool is_comment(const char *text, const char *s)
 }
 
 /*
- * Blanks comments out of the text, because libconfuse counts their lines more than once. The line of a quote or a brace that
- * nothing closes, and which it is; 0: there is none. libconfuse takes a section that does not end, and blames an open string
- * on the end of the file.
+ * Blanks comments out of the text, because libconfuse counts their lines more than once. The line of a quote or a
+ * brace that nothing closes, and which it is; 0: there is none. libconfuse takes a section that does not end, and
+ * blames an open string on the end of the file.
  */
 static int unclosed(char *text, char *what)
 {

@@ -4,8 +4,8 @@
  * control thread's loop. Started by a person or a service manager it is the parent of keeper and router
  * (keeper/parent.c), started by that the router. See ffr(8).
  *
- * SIGHUP is blocked before anything else is done, so that it ends nothing at any time. The parent waits for it, and with
- * sandbox = off the router's loop.
+ * SIGHUP is blocked before anything else is done, so that it ends nothing at any time. The parent waits for it, and
+ * with sandbox = off the router's loop.
  *
  * Tests: system/bad_options.sh, system/reload.sh, system/sandbox.sh, system/systemd.sh
  */
@@ -454,7 +454,9 @@ static int run(struct router *r, int keeper, struct source *source)
 		err = serve(r);
 		fast_stop(r->ctl.host);
 	}
-	/* A service manager tells each process to stop, and the parent says it once more: that is no reason to die now. */
+	/*
+	 * A service manager tells each process to stop, and the parent says it once more: that is no reason to die now.
+	 */
 	for (int i = 0; i < 2; i++) {
 		uv_close((uv_handle_t *)&sig[i], NULL);
 		signal(signums[i], SIG_IGN);

@@ -47,8 +47,8 @@ void router_devices(struct router *r);
  */
 int router_give(const struct ffr_conf *conf, const struct user *u);
 /*
- * After router_devices(). Everything but the orchestrator, the admin socket and signals: loop, fast thread (created, not
- * started), runtime directory. `err` gets one line. 0 or -errno. router_fini undoes what was done.
+ * After router_devices(). Everything but the orchestrator, the admin socket and signals: loop, fast thread (created,
+ * not started), runtime directory. `err` gets one line. 0 or -errno. router_fini undoes what was done.
  */
 int router_init(struct router *r, char *err, size_t size);
 /* ms that router_init() waits for the router before it to be gone; tests make it shorter. */

@@ -41,10 +41,10 @@
  * the router's mmap_lock. With FFMEM_NOWAIT there is no wait at all, nor one for swap or a disk: what the
  * process does to its mappings never delays the router, which gets a SIGBUS and has other ways to the page.
  *
- * The router's view of an object with FFMEM_PAGES has pages that the kernel can take once more, as those of the router's
- * own: for O_DIRECT, and for ibv_reg_mr() with IBV_ACCESS_ON_DEMAND, whose device is told of invalidations like the
- * router. Only pages of shared memory (tmpfs, memfd, System V) can be shown so. All others, which a process has
- * where it maps something else there, aren't in the view: SIGBUS.
+ * The router's view of an object with FFMEM_PAGES has pages that the kernel can take once more, as those of the
+ * router's own: for O_DIRECT, and for ibv_reg_mr() with IBV_ACCESS_ON_DEMAND, whose device is told of invalidations
+ * like the router. Only pages of shared memory (tmpfs, memfd, System V) can be shown so. All others, which a process
+ * has where it maps something else there, aren't in the view: SIGBUS.
  *
  * The end: when the process ends or execs, its objects are dead: every page leaves the router's
  * view, pins are let go, accesses give SIGBUS and calls ESRCH; the numbers stay taken until
@@ -105,9 +105,9 @@ enum ffmem_map_flags {
  * MAP_SHARED at offset, or at any page in it, for a part, as often as wanted, MAP_FIXED or not.
  * Its first page has the byte at address at address % page_size.
  *
- * EINVAL: a length of 0, FFMEM_WAIT with FFMEM_NOWAIT, FFMEM_PAGES with FFMEM_PINNED, or a range that wraps or isn't user
- * space; EFAULT: pinned, and something isn't mapped, or isn't writable; ENOMEM: over RLIMIT_MEMLOCK; ENOSPC: over this
- * file's limits.
+ * EINVAL: a length of 0, FFMEM_WAIT with FFMEM_NOWAIT, FFMEM_PAGES with FFMEM_PINNED, or a range that wraps or isn't
+ * user space; EFAULT: pinned, and something isn't mapped, or isn't writable; ENOMEM: over RLIMIT_MEMLOCK; ENOSPC:
+ * over this file's limits.
  */
 struct ffmem_map {
 	__u32 process;

@@ -22,7 +22,8 @@
  * Errors of what goes to a node: EHOSTUNREACH it does not answer; ECONNREFUSED nobody is at that
  * endpoint; ECONNRESET it has begun anew; ECONNABORTED it has given the message up; ETIMEDOUT it, or
  * this side's data, took too long; EIO transfers failed again and again, or arrived wrong; ENODEV the port is gone;
- * ESHUTDOWN it was under way when the port went, which then waits for its files to be closed. Any call: EFAULT, EINVAL, EINTR, ENOTCONN before FFRIO_BIND.
+ * ESHUTDOWN it was under way when the port went, which then waits for its files to be closed. Any call: EFAULT,
+ * EINVAL, EINTR, ENOTCONN before FFRIO_BIND.
  */
 #ifndef FFRIO_H
 #define FFRIO_H

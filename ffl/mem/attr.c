@@ -40,8 +40,8 @@
 #include "ffl/session/mm.h"
 
 #define NS_PER_MS  1000000u
-#define BUDGET_NS  (500u * NS_PER_MS) /* at once, and */
-#define BUDGET_DIV 20u		      /* ... this part of the time that passes */
+#define BUDGET_NS  (500u * NS_PER_MS) /* may be spent at once */
+#define BUDGET_DIV 20u		      /* the budget grows by this part of the time that passes */
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4

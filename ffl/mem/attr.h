@@ -16,8 +16,8 @@ struct ffl_attr {
 
 /*
  * [region lock] Of the mappings of [va, end). 0; -EOPNOTSUPP: a shadow mapping could not have the
- * same, or differs within; -EXDEV: it has a NUMA policy; -EAGAIN: finding out takes too much of the program's time, and `must`
- * is not set.
+ * same, or differs within; -EXDEV: it has a NUMA policy; -EAGAIN: finding out takes too much of the program's time,
+ * and `must` is not set.
  */
 int ffl_attr_get(uintptr_t va, uintptr_t end, bool must, struct ffl_attr *out);
 /* [region lock] Of shadow pages [va, end), which are to be private again. 0 or -EOPNOTSUPP. */

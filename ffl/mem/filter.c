@@ -9,11 +9,11 @@
  * they do. A thread that then makes a call which the filter forbids ends the process. The router sends heat.c's thread
  * nothing to do once there is such a filter, but one may come between the router's look and the end of the work.
  *
- * So who installs one by libc's syscall(), as libseccomp does, comes here first (entry/syscall.c), where libibverbs.so.1 stands before
- * libc in the program's lookup scope: where the program, or one of its libraries, is linked with it. The gate is
- * closed, the thread leaves it, and then the filter is installed. From then on the thread makes no call but
- * read(2). What is installed in another way (by a bare system call; where the library was loaded by dlopen()) has the
- * router's look only. prctl() needs no gate, because its filters are for the calling thread.
+ * So who installs one by libc's syscall(), as libseccomp does, comes here first (entry/syscall.c), where
+ * libibverbs.so.1 stands before libc in the program's lookup scope: where the program, or one of its libraries, is
+ * linked with it. The gate is closed, the thread leaves it, and then the filter is installed. From then on the thread
+ * makes no call but read(2). What is installed in another way (by a bare system call; where the library was loaded by
+ * dlopen()) has the router's look only. prctl() needs no gate, because its filters are for the calling thread.
  *
  * Tests: test_filter.c
  */

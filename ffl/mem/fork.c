@@ -22,9 +22,9 @@
  *
  * Where pages were replaced that have other bytes of the program on them (kind.c), the child may
  * need them before its handler runs: libc looks at open files and at the heap's locks there, and
- * others have handlers, too. A stack may lie in memory that was registered before. So from the parent's first handler to the last one SIGSEGV has a
- * handler that, in the child, fills the holes, and goes on; whatever else comes is for the
- * program's own. It runs on a stack of its own, and does nothing in the parent.
+ * others have handlers, too. A stack may lie in memory that was registered before. So from the parent's first handler
+ * to the last one SIGSEGV has a handler that, in the child, fills the holes, and goes on; whatever else comes is for
+ * the program's own. It runs on a stack of its own, and does nothing in the parent.
  *
  * In the child nothing is registered any more, and its parent's sessions have no part in its
  * memory; sessions of its own (context.c) begin afresh.
@@ -70,7 +70,7 @@ static unsigned num_parts;
 static struct {
 	char *stack;	      /* a page that children have empty, and the handler's stack */
 	bool set;	      /* the handler is there */
-	bool on_stack;	      /* ... with this thread's stack for it */
+	bool on_stack;	      /* the handler runs on a stack that this thread has for it */
 	bool filled;	      /* in the child: the holes are */
 	struct sigaction was; /* the program's */
 	stack_t was_stack;    /* the thread's */

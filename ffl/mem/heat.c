@@ -21,8 +21,8 @@
  * The program may have forbidden system calls by the time that an event comes: whichever the thread made next would
  * end the process. The router looks at the process's filters before it sends an event, and filter.c keeps them out
  * while one is served. So outside of that time the thread is in read(2) of the socket, and makes no other call: it
- * has no time-out, and looks at nothing. It was started by a call of the program that registers memory, which returns when
- * the thread is about to read.
+ * has no time-out, and looks at nothing. It was started by a call of the program that registers memory, which returns
+ * when the thread is about to read.
  *
  *	Registering and deregistering: a lazy MR is on the list while the router has it. The thread looks for
  *	it, replaces a slice and tells the router with the region lock held all the time; who deregisters

@@ -11,8 +11,8 @@
  *	memory that may only be read		by a window like other
  *	a private mapping of a file that	is a copy from then on: what others write to the file is no longer
  *	 may only be read			seen, which nobody may count on
- *	... that the program may write to,	while the process has one thread; the program's initialized variables
- *	 or has written to			are such, and small ones without a value that share their last page
+ *	a private mapping of a file that	while the process has one thread; the program's initialized variables
+ *	 may be written, or was			are such, and small ones without a value that share their last page
  *
  * What stays in any case:
  *
@@ -139,9 +139,11 @@ static uintptr_t first_block(uintptr_t start, uintptr_t end)
 }
 
 /*
- * Where the stack ends that begins a mapping. The kernel makes one mapping of a stack and of what is right above it (before
- * 6.7; then libc's have a flag of their own), as a large allocation is that is older than the thread. libc has the control
- * block at the upper end. Of a stack that no thread has at the moment one cannot tell: then all of the mapping is.
+ * Where the stack ends that begins a mapping. The kernel makes one mapping of a stack and of what is right above it
+ *
+ * (before 6.7; then libc's have a flag of their own), as a large allocation is that is older than the thread. libc has
+ * the control block at the upper end. Of a stack that no thread has at the moment one cannot tell: then all of the
+ * mapping is.
  */
 static uintptr_t stack_end(const struct ff_vma *v)
 {

@@ -19,7 +19,7 @@ enum ffl_way {
 	FFL_WAY_NONE,	/* they stay */
 	FFL_WAY_WINDOW, /* ffl_window_in() */
 	FFL_WAY_FILE,	/* ffl_window_file_in(), beside other threads */
-	FFL_WAY_ALONE,	/* ... while there are none */
+	FFL_WAY_ALONE,	/* ffl_window_file_in(), while there are no other threads */
 };
 
 /* A context begins: no lock. */

@@ -9,8 +9,8 @@
  * does for that as for private memory, or tells the router of (ffr/mem/watch.c). The rest is here:
  *
  *	_Fork(), clone() without CLONE_VM	no handlers run, so fork.c is called from here
- *	MADV_WIPEONFORK, UFFDIO_REGISTER	refused of a shared mapping, or of one that has a userfaultfd: the pages become
- *						private memory again (private.c), and it is asked once more
+ *	MADV_WIPEONFORK, UFFDIO_REGISTER	refused of a shared mapping, or of one that has a userfaultfd: the
+ *						pages become private memory again (private.c), and it is asked once more
  *	MADV_DONTFORK, MADV_DOFORK,		done, and means something else: the pages become private first
  *	 MADV_MERGEABLE
  *	guards, MREMAP_DONTUNMAP		done, and what is left has to be empty private memory

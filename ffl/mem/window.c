@@ -428,8 +428,8 @@ static void abandon(char *p, size_t len)
 }
 
 /*
- * Does the process have pages pinned, any? VmPin counts what io_uring and RDMA NICs have, and not what O_DIRECT has for a
- * moment.
+ * Does the process have pages pinned, any? VmPin counts what io_uring and RDMA NICs have, and not what O_DIRECT has
+ * for a moment.
  */
 static bool has_pins(void)
 {

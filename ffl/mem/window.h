@@ -33,8 +33,8 @@ struct ffl_swap {
 	size_t len;   /* at most FFL_WINDOW_MAX */
 	int prot;     /* p's protection, with PROT_READ, which it keeps */
 	char *home;   /* a mapping of shared pages, readable and writable, which goes to p */
-	int fd;	      /* ... of this file, */
-	uint64_t off; /* ... from there on */
+	int fd;	      /* of the shared file that home maps, */
+	uint64_t off; /* where home begins in that file */
 	int maps;     /* an open /proc/self/maps */
 	const struct ffl_attr *attr; /* what p's mapping is expected to be like, and home's is */
 };

@@ -301,7 +301,7 @@ short rs_dgram_revents(struct rsocket *rs, short events)
 	return r;
 }
 
-/* ---- open, bind, connect, free ------------------------------------------------------------------------------------ */
+/* ---- open, bind, connect, free --------------------------------------------------------------------------- */
 
 /* The device: the id's if it is bound to one address, else the first one. */
 static struct ibv_context *device_of(struct rsocket *rs)

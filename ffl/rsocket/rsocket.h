@@ -445,7 +445,7 @@ void rs_peer_event(struct rsocket *rs, struct rdma_cm_event *ev, struct rdma_cm_
 bool rs_peers_resolved(struct rsocket *rs);
 void rs_peers_free(struct rsocket *rs);
 
-/* ---- opt.c -------------------------------------------------------------------------------------------------------- */
+/* ---- opt.c ----------------------------------------------------------------------------------------------- */
 void rs_opt_defaults(struct rs_options *opt); /* reads the files once */
 void rs_opt_inherit(struct rs_options *opt, const struct rs_options *from);
 void rs_opt_free(struct rs_options *opt);

@@ -259,7 +259,7 @@ RS_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
 	return new->fd;
 }
 
-/* ---- connect ------------------------------------------------------------------------------------------------------ */
+/* ---- connect --------------------------------------------------------------------------------------------- */
 
 static bool decided(struct rsocket *rs)
 {
@@ -341,7 +341,7 @@ RS_EXPORT int rconnect(int fd, const struct sockaddr *sa, socklen_t len)
 	return rs_ret(err);
 }
 
-/* ---- shutdown, close -------------------------------------------------------------------------------------------------- */
+/* ---- shutdown, close ------------------------------------------------------------------------------------- */
 
 /* As in rdma-core's, what is not connected has nothing to shut, and what is unknown is SHUT_RD. */
 RS_EXPORT int rshutdown(int fd, int how)
@@ -427,7 +427,7 @@ __attribute__((destructor)) static void close_all(void)
 		}
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------------------- */
 
 /* What is neither IPv4 nor IPv6 has as many bytes of it as IPv6 has, as in rdma-core's. */
 static int put_name(const struct sockaddr *sa, struct sockaddr *addr, socklen_t *addrlen)

@@ -454,7 +454,7 @@ short rs_stream_revents(struct rsocket *rs, short events)
 	return r;
 }
 
-/* ---- open, pair, free --------------------------------------------------------------------------------------------- */
+/* ---- open, pair, free ------------------------------------------------------------------------------------ */
 
 static int buf_open(struct ibv_pd *pd, size_t len, int access, uint8_t **buf, struct ibv_mr **mr)
 {

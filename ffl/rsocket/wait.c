@@ -239,9 +239,9 @@ void rs_service_del(struct rsocket *rs)
 }
 
 /*
- * Take in what came for the others; their CM channels. Returns how many there are in fds. A thread that sleeps on a channel
- * takes its events itself: without one it would not learn that a connection was accepted. It may have left by longjmp(), so
- * `all` are served where nothing has happened for RS_SLEEP_MS.
+ * Take in what came for the others; their CM channels. Returns how many there are in fds. A thread that sleeps on a
+ * channel takes its events itself: without one it would not learn that a connection was accepted. It may have left by
+ * longjmp(), so `all` are served where nothing has happened for RS_SLEEP_MS.
  */
 static nfds_t serve(const struct rsocket *self, struct pollfd *fds, nfds_t max, bool all)
 {

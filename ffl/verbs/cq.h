@@ -17,8 +17,8 @@
  */
 int ffl_cq_idle(struct ffl_cq *cq);
 /*
- * gone.c: the router is gone, and nothing is left in the CQ. Writes what is posted, as flushed. EAGAIN: poll once more; 0:
- * nothing is posted; EIO: the CQ is not this process's.
+ * gone.c: the router is gone, and nothing is left in the CQ. Writes what is posted, as flushed. EAGAIN: poll once
+ * more; 0: nothing is posted; EIO: the CQ is not this process's.
  */
 int ffl_cq_gone(struct ffl_cq *cq);
 void ffl_cq_log_error(const struct ff_cqe *cqe);

@@ -3,14 +3,15 @@
  * gone.c - the completions of a device whose router is gone. Any thread of the application; called by cq.c for a CQ in
  * which nothing is left.
  *
- * Each posted WR is completed with IBV_WC_WR_FLUSH_ERR, as by a NIC that was taken away. After that the CQ is empty, and
- * polling it is no error, because some programs (UCX) abort where ibv_poll_cq() returns -1. The router writes no CQEs any
- * more. So the library writes these CQEs into the CQ's ring, where ibv_poll_cq() and ibv_start_poll() find them like others.
+ * Each posted WR is completed with IBV_WC_WR_FLUSH_ERR, as by a NIC that was taken away. After that the CQ is empty,
+ * and polling it is no error, because some programs (UCX) abort where ibv_poll_cq() returns -1. The router writes no
+ * CQEs any more. So the library writes these CQEs into the CQ's ring, where ibv_poll_cq() and ibv_start_poll() find
+ * them like others.
  *
- * All CQEs of the CQ have been polled by then. So the receives of a QP that are left are those behind rq_polled, and the
- * sends those behind sq_done: ff_ring.h tells how. The router may have died between a CQE and sq_done, which has the
- * number of CQEs for that reason: what was polled beyond that number is not told twice. Receives of an SRQ stay there, as
- * they do where a QP has an error (IBTA 10.2.9.5).
+ * All CQEs of the CQ have been polled by then. So the receives of a QP that are left are those behind rq_polled, and
+ * the sends those behind sq_done: ff_ring.h tells how. The router may have died between a CQE and sq_done, which has
+ * the number of CQEs for that reason: what was polled beyond that number is not told twice. Receives of an SRQ stay
+ * there, as they do where a QP has an error (IBTA 10.2.9.5).
  */
 #include <unistd.h>
 

@@ -325,8 +325,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	if (unlikely(qp->wr_err))
 		return;
 	if (unlikely(sqe->opcode > FF_OP_WRITE_IMM) && sqe->opcode != FF_OP_SEND_INV) {
-		qp->wr_err =
-			EINVAL; /* READ and atomics bring data, they take none; FLUSH and ATOMIC_WRITE have all theirs */
+		/* READ and atomics bring data, they take none; FLUSH and ATOMIC_WRITE have all theirs */
+		qp->wr_err = EINVAL;
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {

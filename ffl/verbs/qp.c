@@ -301,8 +301,8 @@ FFL_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
 
 /*
  * A device begins with a WR within a microsecond of the post. The router may be later, and programs rely on it: a
- * datagram that nobody is told about the end of (mckey destroys the QP at once; posted.c has the address handle), a last
- * message before the connection ends (librpma's examples, which ask for no completion of it). Give it a moment,
+ * datagram that nobody is told about the end of (mckey destroys the QP at once; posted.c has the address handle), a
+ * last message before the connection ends (librpma's examples, which ask for no completion of it). Give it a moment,
  * until it is done with the QP's WRs before `tail`: LEAVE_MS at most, since they may wait for the peer. Who ends
  * a thousand QPs whose peer is silent waits so long for the first one, and VAIN_MS for each of the others.
  * A peer that has disconnected takes no message any more, so the wait for it is VAIN_MS, too.

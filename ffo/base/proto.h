@@ -111,7 +111,7 @@
 #define FFO_TEXT_MAX	128u	/* bytes of other text, NUL included */
 #define FFO_PARTY_MAX	128u	/* bytes of "TENANT/CONTAINER", NUL included */
 #define FFO_ADDR_MAX	8u	/* addresses of a container */
-#define FFO_ADDR_POOLS	2u	/* ... that nobody has given: one of each family */
+#define FFO_ADDR_POOLS	2u	/* addresses from the pools: one of each family */
 #define FFO_DEVICES_MAX 16u	/* RDMA devices of a container */
 #define FFO_RULES_MAX	512u	/* rules of the policy: all fit into one message */
 #define FFO_TENANTS_MAX 512u	/* tenants with limits: all fit into one message */
@@ -231,8 +231,9 @@ enum ffo_op {
 	F(op, UINT, dry_run, OPT)
 
 /*
- * What is absent stays as it is, also in limits, where 0 takes one away. Another host: the epoch grows, the mappings go, and it is not
- * active any more; EBUSY when it is active, unless force is 1. epoch: ESTALE when it has another one by now.
+ * What is absent stays as it is, also in limits, where 0 takes one away. Another host: the epoch grows, the mappings
+ * go, and it is not active any more; EBUSY when it is active, unless force is 1. epoch: ESTALE when it has another
+ * one by now.
  */
 #define FFO_FIELDS_container_set(F, op)                                                            \
 	F(op, UINT, container, OPT)                                                                \

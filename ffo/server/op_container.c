@@ -4,8 +4,8 @@
  * Called by request.c; the orchestrator's loop only.
  *
  * A change is made from what was read, on the condition that it still is so; when somebody else was
- * faster it is made again from what is there then, unless the request is about one epoch only. A container that moves to another host gets a
- * new epoch in the same step that drops its mappings, so a mapping with an older epoch is never
+ * faster it is made again from what is there then, unless the request is about one epoch only. A container that moves
+ * to another host gets a new epoch in the same step that drops its mappings, so a mapping with an older epoch is never
  * current.
  */
 #include "ffo/server/server.h"

@@ -246,7 +246,7 @@ static void write_out(struct conn *c, char *text, size_t len, const char *end)
 		conn_close(c, "cannot be written to");
 		return;
 	}
-	/* Limit the time only if bytes are left: libuv calls write_done() for sent bytes late if this process gets no CPU. */
+	/* Limit the time only if bytes are left: libuv calls write_done() late if this process gets no CPU. */
 	if (uv_stream_get_write_queue_size(&c->stream) && !uv_is_active((uv_handle_t *)&c->timer))
 		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
 }

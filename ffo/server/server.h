@@ -184,7 +184,7 @@ void request_wait_end(struct request *r);
 
 /* May the request's connection ask for that, as far as the request tells? 0 or -EPERM. */
 int access_check(struct request *r);
-/* ... and is the container that it is about one of the connection's? 0 or -EPERM. */
+/* Is the request's container one of the connection's? 0 or -EPERM. */
 int access_container(struct request *r, const struct ffo_container *c);
 /* May one of the containers of the connection's host talk to that one? */
 bool access_peer(const struct conn *c, const char *tenant, const char *container);

@@ -30,8 +30,8 @@
  *
  * Durable and ephemeral state. Containers, hosts, the policy and the tenants' limits are kept. What
  * hangs on the session of a host is ephemeral: that it is up, which of its containers are active, its
- * mappings, its membership in multicast groups. It exists from host_up() to host_down(), or to the end of the store's own
- * session (of this process, then): at the latest STORE_SESSION after a crash, everybody's watches
+ * mappings, its membership in multicast groups. It exists from host_up() to host_down(), or to the end of the store's
+ * own session (of this process, then): at the latest STORE_SESSION after a crash, everybody's watches
  * tell that it is gone. Changes of the ephemeral state of a host that is up do not end with
  * -ENOTCONN: they wait while the store is away, and end with -ESHUTDOWN when the host is not up any more. The
  * changes of one host's ephemeral state, host_up() and host_down() take place in the order of their
@@ -95,9 +95,9 @@ struct store_conf {
 /* X(KIND, fields of the key that are set) */
 #define STORE_KINDS(X)                                                                             \
 	X(ADDR, "name (tenant), addr") /* the container that has the address */                    \
-	X(LID, "lid")		       /* ... the LID */                                           \
-	X(NAME, "name")		       /* ... the name */                                          \
-	X(ID, "id")		       /* ... the id */                                            \
+	X(LID, "lid")		       /* the container that has the LID */                        \
+	X(NAME, "name")		       /* the container that has the name */                       \
+	X(ID, "id")		       /* the container that has the id */                         \
 	X(HOST, "name")                                                                            \
 	X(OWNED, "name (host)") /* the containers of a host */                                     \
 	X(MAP,                                                                                     \

@@ -66,7 +66,7 @@ int tls_step(SSL *ssl, bool *writes, char *why, size_t size);
 int tls_failed(const SSL *ssl, char *why, size_t size);
 /* After the handshake: what the peer's certificate is for. */
 enum tls_role tls_role(const SSL *ssl);
-/* ... and was it checked with the revocation list that is now? */
+/* Was the peer's certificate checked with the revocation list of now? */
 bool tls_is_current(const struct tls *t, const SSL *ssl);
 #define TLS_NEW_LIST "TLS: there is a new revocation list meanwhile"
 /*

@@ -5,9 +5,9 @@
  * target are generated from FF_MSG_TABLE.
  *
  * Transport: a SOCK_SEQPACKET Unix socket, one for each container, connected once for each opened
- * device; beside it, a slot in shared memory (struct ff_call_slot). One packet is one message: struct ff_hdr, then the body. The client sends a request and
- * waits for the response with the same type and seq; the router never speaks first here (events
- * have sockets of their own). A message is of exact length: the body of its table row, plus, where
+ * device; beside it, a slot in shared memory (struct ff_call_slot). One packet is one message: struct ff_hdr, then
+ * the body. The client sends a request and waits for the response with the same type and seq; the router never speaks
+ * first here (events have sockets of their own). A message is of exact length: the body of its table row, plus, where
  * the row names a tail element, `n_tail` elements of that size, as the header says. Descriptors
  * travel only where the row says so: with a response at most that many, with a request exactly
  * that many. The first request is HELLO, or CHALLENGE before it. Whatever breaks these rules closes the
@@ -213,8 +213,8 @@ struct ff_device_resp {
 
 /*
  * GET_SEG: the descriptor of a segment. It can be mapped until a call names something in the segment (segment 0: until
- * any other call), or the client says that it has it mapped. RESIZE_CQ, CREATE_SRQ of an XRC SRQ, and CM_CREATE_QP of a UD QP are
- * answered with -EAGAIN where the new ring would be in a segment of which the client has not said so.
+ * any other call), or the client says that it has it mapped. RESIZE_CQ, CREATE_SRQ of an XRC SRQ, and CM_CREATE_QP of
+ * a UD QP are answered with -EAGAIN where the new ring would be in a segment of which the client has not said so.
  */
 #define FF_SEG_MAPPED 1u /* flags: it is mapped, and no descriptor is wanted */
 struct ff_get_seg_req {
@@ -277,8 +277,9 @@ struct ff_query_gid_resp {
 };
 
 /*
- * TELL_NDEVS: where the process has its addresses, which the router cannot see. It says so in the files of the container's
- * GIDs (gid_attrs/ndevs), for those that are among them. -EINVAL: a name that no interface has, or too many addresses.
+ * TELL_NDEVS: where the process has its addresses, which the router cannot see. It says so in the files of the
+ * container's GIDs (gid_attrs/ndevs), for those that are among them. -EINVAL: a name that no interface has, or too
+ * many addresses.
  */
 #define FF_NDEVS_MAX	256u /* elements of one request */
 #define FF_NDEV_NAME_SZ 16u
@@ -352,8 +353,9 @@ struct ff_mr_run {
 #define FF_MR_MAX_RUNS 512u
 
 /*
- * Why bytes of an MR of the application's memory have no run, and are copied: X(NAME, its name for operators, in words).
- * An MR has one, that of most of these bytes. The client's word, and only good to be shown; SECCOMP is the router's.
+ * Why bytes of an MR of the application's memory have no run, and are copied: X(NAME, its name for operators, in
+ * words). An MR has one, that of most of these bytes. The client's word, and only good to be shown; SECCOMP is the
+ * router's.
  */
 #define FF_WHYS(X)                                                                                 \
 	X(OTHER, "other", "it is not known why")                                                   \

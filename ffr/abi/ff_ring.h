@@ -31,8 +31,8 @@
  * that for 0 and writes the session's eventfd; before, if it was FF_WAKEUP_TIMED, the time into
  * rang_at. Both fences are necessary (Dekker's store-load).
  * Of several posters one exchanges `need`, and the others, who find it 0, are done. That is enough: it is armed anew
- * only before another look at the ring, and had that look's fence come before a poster's, that poster would have found it
- * armed; so that look finds what they all have posted.
+ * only before another look at the ring, and had that look's fence come before a poster's, that poster would have
+ * found it armed; so that look finds what they all have posted.
  * `need`, `evt` and need_wakeup are the router's to trust for nothing: a client that ignores them
  * makes only itself wait.
  */
@@ -312,9 +312,9 @@ enum { FF_WAKEUP_NONE, FF_WAKEUP, FF_WAKEUP_TIMED };
 
 /*
  * On-demand memory regions that leave without a call. The client puts the handle into a free place, a fence, and
- * looks at `busy`: 0, and no copy of the session's on-demand memory is under way, and none of that MR's will be. Else it
- * takes the handle back, if it is still there, and makes the call. The router counts a copy in `busy`, a fence, and looks
- * for the handle before it begins; it clears a place when the MR is gone, in one of the session's next calls.
+ * looks at `busy`: 0, and no copy of the session's on-demand memory is under way, and none of that MR's will be. Else
+ * it takes the handle back, if it is still there, and makes the call. The router counts a copy in `busy`, a fence,
+ * and looks for the handle before it begins; it clears a place when the MR is gone, in one of the session's next calls.
  */
 #define FF_LEAVING 64u
 struct ff_leaving {

@@ -62,21 +62,22 @@ json_t *copied_json(const struct ff_counts *n); /* bytes, by the reason; those t
 int admin_listen(const char *path);
 
 /*
- * As admin_reply(), after a container came to this host. Where something runs with the folder of a former container of that name,
- * the answer has a "warning". ops.c
+ * As admin_reply(), after a container came to this host. Where something runs with the folder of a former container
+ * of that name, the answer has a "warning". ops.c
  */
 void admin_reply_came(struct admin_conn *conn, struct container *c, json_t *answer);
 
 /* The container that `name` names, or NULL after an error was sent. */
 struct container *admin_named(struct admin_conn *conn, json_t *msg);
-/* Is the change only to be tried? (dry_run.c) */
+/* Is the change only to be tried? Then it is not made in this host either. (ops.c) */
 bool admin_is_dry_run(json_t *msg);
 /* Those of the named fields that are there, for the orchestrator. */
 json_t *admin_fields(json_t *msg, const char *const *names);
 
 /*
- * X(name): the ops. stats, qp_list and mr_list are in stats.c, trace is in trace.c, events in
- * events.c, dry_run in dry_run.c, health in health.c, those from container_migrate on are in
+ * X(name, tries): the ops that a router serves itself, because something of its host is in them, and whether one can
+ * be tried ("dry_run"). All others are the orchestrator's (FFO_OPS), and passed on. stats, qp_list and mr_list are in
+ * stats.c, trace is in trace.c, events in events.c, health in health.c, those from container_migrate on are in
  * cluster.c, and the others in ops.c.
  */
 #define ADMIN_OPS(X)                                                                               \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * cluster.c - what administrators can ask that is about all hosts: hosts, the map, the policy,
- * the tenants, and where containers are. Control thread.
+ * cluster.c - what administrators can ask that is about all hosts. Control thread.
  *
- * It is the orchestrator's; most requests are passed on, and its answer is passed back.
+ * Hosts, the map, the policy, the tenants and the store are the orchestrator's: such a request is passed on unread, and
+ * the answer is passed back. Moves of containers and other stores need this host as well.
  *
  * Tests: unit/orch/test_orch.c, system/fault_tls.sh
  */

@@ -123,8 +123,8 @@ static void on_timer(uv_timer_t *t)
 }
 
 /*
- * libmicrohttpd leaves its socket in the epoll set where accept() fails for want of descriptors and there is no connection
- * yet. Its epoll descriptor then stays readable, and the loop would spin.
+ * libmicrohttpd leaves its socket in the epoll set where accept() fails for want of descriptors and there is no
+ * connection yet. Its epoll descriptor then stays readable, and the loop would spin.
  */
 static bool has_descriptor(void)
 {

@@ -3,8 +3,8 @@
  * ops.c - what administrators can ask of the router. Control thread.
  *
  * Containers are the orchestrator's, but for their cgroups, which are of this host: requests to change
- * them go there, and this host follows the answer. The rest is answered from the router's own tables. Counters are in stats.c, what is
- * about other hosts in cluster.c.
+ * them go there, and this host follows the answer. The rest is answered from the router's own tables. Counters are in
+ * stats.c, what is about other hosts in cluster.c.
  *
  * Tests: unit/orch/test_orch.c, system/bad_options.sh, system/limits.sh
  */
@@ -483,9 +483,10 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 }
 
 /*
- * The author of a pod chooses the pod's limits by annotations, and is not trusted. So a pod gets no more than the host's
- * defaults. Where the operator has set the same limit for the tenant (the pod's namespace), the pod may ask for any value,
- * because the tenant's limit holds for all of its pods together. False: refused, and the client has an answer.
+ * The author of a pod chooses the pod's limits by annotations, and is not trusted. So a pod gets no more than the
+ * host's defaults. Where the operator has set the same limit for the tenant (the pod's namespace), the pod may ask
+ * for any value, because the tenant's limit holds for all of its pods together. False: refused, and the client has an
+ * answer.
  */
 static bool pod_may_ask(struct admin_conn *conn, json_t *msg)
 {

@@ -4,8 +4,8 @@
  * which container has the others. Control thread.
  *
  * A container is known by its GIDs, which are its IP addresses and the link-local one that the router
- * made (obj/gid.h); what it has beside them is unknown here. Loopback addresses mean the container itself. Multicast destinations are resolved at once:
- * the path is the group.
+ * made (obj/gid.h); what it has beside them is unknown here. Loopback addresses mean the container itself. Multicast
+ * destinations are resolved at once: the path is the group.
  */
 #include <errno.h>
 #include <infiniband/ib.h>

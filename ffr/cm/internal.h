@@ -88,7 +88,7 @@ void cm_addr_format(struct ff_cm_addr *to, const struct cm_addr *a, uint16_t ps)
 bool cm_addr_loopback(const struct cm_addr *a);
 /* The wildcard or a loopback address: to who binds it, it is no address of a device. */
 bool cm_addr_wild(const struct cm_addr *a);
-/* ... all zero: the wildcard alone. */
+/* The wildcard alone: all zero. */
 bool cm_addr_any(const struct cm_addr *a);
 bool cm_addr_linklocal(const struct cm_addr *a); /* of IPv6 */
 /* Such a one, but of which link? */
@@ -187,7 +187,7 @@ enum dir_answer cm_wire_look(struct cm *cm, const struct container *from, const 
 struct cm_id;
 /* Is what comes from that GID of the container's for a plain peer? */
 bool cm_is_plain(const struct container *c, const union ibv_gid *sgid);
-/* ... then this sends it. The peer's answer may come at once. */
+/* Send a message to a plain peer. The peer's answer may come at once. */
 void cm_plain_send(struct cm *cm, const struct cm_msg *m);
 /* Could the id reach that address by the NIC, if somebody is there? */
 bool cm_plain_reaches(const struct cm_id *id, const struct cm_addr *dst);
@@ -351,7 +351,7 @@ struct cm_id {
 	uint32_t comm, peer_comm; /* communication ids; 0: none */
 	bool taken;		  /* a request: an MRA has come */
 	struct cm_msg *msg; /* what is repeated, or NULL; not a DREQ, which is always the same */
-	uint32_t conn;	    /* ... what it was last sent on, as cm_wire_conn() */
+	uint32_t conn;	    /* the connection that msg was last sent on, as cm_wire_conn() */
 	uint32_t retry;	    /* ms from then until it is repeated */
 	uint64_t deadline;  /* ms: until then */
 	uint32_t psn;	    /* the one that the peer begins with */

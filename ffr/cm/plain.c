@@ -19,11 +19,12 @@
  * where the operator allows that (nic_direct). An id comes to it
  *	- as a client, when it looks for an address that no container has, and is bound to none of its own;
  *	- as a listener on the wildcard or the NIC's address. The port is the host's then: who comes second, or where a
- *	  program of the host has it, gets the error if it asked for that address, and is there for containers only if not.
- *	  A listener on a loopback address is not for other machines.
+ *	  program of the host has it, gets the error if it asked for that address, and is there for containers only if
+ *	  not. A listener on a loopback address is not for other machines.
  *
  * The peer is not asked about in the policy, which knows containers; as for all that goes from the NIC's GID. Nor can
- * anybody else be charged for what it says: a flood of requests costs the container that listens, and is served in turns.
+ * anybody else be charged for what it says: a flood of requests costs the container that listens, and is served in
+ * turns.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@
 #include "ffr/obj/cpu.h"
 
 #define IDS_MAX	      1024u /* of a container */
-#define LISTENERS_MAX 256u  /* ... of which these take ports of the host */
+#define LISTENERS_MAX 256u  /* ids of a container that listen at ports of the host */
 
 static struct fast *fast_of(const struct cm *cm)
 {

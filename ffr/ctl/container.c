@@ -5,10 +5,11 @@
  * <runtime_dir>/containers/<name>/ is what a container mounts; it holds ffr.sock and sys/ (sysfs.c). Who a
  * client is follows from the socket that it reached, never from what it says. So nobody else may reach
  * it: the folder of all of them is the router's alone, and that of engine_group, whose members mount from
- * it without being root. (Where the container's cgroup is known, its processes must be in it as well: cgroup.c.) A mounted folder is reached without passing through that one. The directory
- * outlives the router, so that the mounts of running containers find the next router's socket;
- * it is removed when its container is, or when the orchestrator no longer knows the container, and
- * the container does not run (sweep.c). The socket outlives a router that dies, too (keeper/held.c).
+ * it without being root. (Where the container's cgroup is known, its processes must be in it as well: cgroup.c.) A
+ * mounted folder is reached without passing through that one. The directory outlives the router, so that the mounts
+ * of running containers find the next router's socket; it is removed when its container is, or when the orchestrator
+ * no longer knows the container, and the container does not run (sweep.c). The socket outlives a router that dies,
+ * too (keeper/held.c).
  *
  * A container may be able to write in that directory. Nothing there is followed or trusted: names
  * are created and removed relative to its descriptor, and what is in the way makes only this
@@ -254,7 +255,7 @@ void container_dir_remove(struct ctl *ctl, const char *name)
 			 name);
 }
 
-/* The folder of containers: closed to others, also one that an older router has made. */
+/* The folder of containers is closed to others, also where another configuration made it. */
 static int containers_close(struct ctl *ctl)
 {
 	const char *name = ctl->conf.engine_group;

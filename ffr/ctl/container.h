@@ -38,7 +38,7 @@ struct container_ctl {
 	struct sysfs *sysfs; /* NULL: its files could not be made */
 	unsigned open_handles;
 	uint64_t turn;	  /* conn.c: the turn of the loop (ctl->turn) that turn_ns is of */
-	uint64_t turn_ns; /* ... how long the control thread has served its connections in that turn */
+	uint64_t turn_ns; /* how long the control thread has served its connections in that turn */
 	uint32_t num_conns;
 	uint32_t num_silent; /* of them: have not said HELLO */
 	uint32_t num_hellos; /* of those: the keeper looks at them */
@@ -138,7 +138,10 @@ void container_runs_stop(struct ctl *ctl);
 
 enum kept { KEPT_RUNS, KEPT_NIC, KEPT_NUM };
 #define KEPT_MAX 160
-/* The word that is kept of the container. 0; -ENOENT: none, and what is of a container that had its name is gone; or -errno */
+/*
+ * The word that is kept of the container. 0; -ENOENT: none, and what is of a container that had its name is gone; or
+ * -errno
+ */
 int kept_read(const struct container *c, enum kept what, char word[KEPT_MAX]);
 int kept_write(const struct container *c, enum kept what, const char *word); /* 0 or -errno */
 void kept_forget(struct ctl *ctl, const char *name, enum kept what);

@@ -67,7 +67,7 @@ struct ctl {
 	uv_prepare_t turns;	      /* conn.c: counts the turns of the loop */
 	uint64_t turn;
 	uint64_t ends_turn;  /* conn.c: the turn that ends_until is of */
-	uint64_t ends_until; /* ... uv_hrtime() until when sessions' ends go on in that turn */
+	uint64_t ends_until; /* uv_hrtime() until when sessions' ends go on in that turn */
 	struct ctl_spin spin;
 	struct ctl_threads threads;
 	LIST_HEAD(, runs_ask) runs_asks; /* runs.c: questions under way */
@@ -143,7 +143,7 @@ struct ctl_conn {
 	bool fds_sent;	       /* an answer with descriptors, which may be unread */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */
-	const char *to_close;  /* ... as ctl_on_wake() has seen it */
+	const char *to_close;  /* why it is to be closed, as ctl_on_wake() has seen it */
 	struct ctl_heat heat;
 };
 

@@ -5,17 +5,17 @@
  *
  * Theory of operation
  * -------------------
- * Runners put such parts into the session's ring (mem/heat.c). A part waits for hot_delay, because who registers memory,
- * moves its bytes once and deregisters it is to have nothing replaced. Then the library's thread, which sleeps in
- * read(2) of a socket, gets an event, replaces what it can, and says HEAT_DONE.
+ * Runners put such parts into the session's ring (mem/heat.c). A part waits for hot_delay, because who registers
+ * memory, moves its bytes once and deregisters it is to have nothing replaced. Then the library's thread, which
+ * sleeps in read(2) of a socket, gets an event, replaces what it can, and says HEAT_DONE.
  *
- * A program may forbid system calls to all its threads at any time (seccomp(2) with SECCOMP_FILTER_FLAG_TSYNC). A thread
- * that makes one of these calls then ends the process. So the library's thread makes no call but read(2) until it gets
- * an event, and the router looks before it sends one: /proc/PID/status has the number of filters of the process's first
- * thread. When there are others than when the session began, nothing is sent any more, and the router goes on copying.
- * Nor is anything sent when the first thread has ended, since nobody can tell of the others then. An event is of
- * FF_HEAT_SLICE at most, and a look comes before each, so that a look is not older than the work of some 1 ms. The
- * library itself keeps filters that are installed by libc's syscall() out of that time.
+ * A program may forbid system calls to all its threads at any time (seccomp(2) with SECCOMP_FILTER_FLAG_TSYNC). A
+ * thread that makes one of these calls then ends the process. So the library's thread makes no call but read(2) until
+ * it gets an event, and the router looks before it sends one: /proc/PID/status has the number of filters of the
+ * process's first thread. When there are others than when the session began, nothing is sent any more, and the router
+ * goes on copying. Nor is anything sent when the first thread has ended, since nobody can tell of the others then. An
+ * event is of FF_HEAT_SLICE at most, and a look comes before each, so that a look is not older than the work of some
+ * 1 ms. The library itself keeps filters that are installed by libc's syscall() out of that time.
  *
  * A process ends when its last thread does. So every LOOK_MS the router looks whether a process has no other threads
  * than the library's, and hangs up then.
@@ -246,9 +246,10 @@ int ctl_watch_heat(struct ctl_call *c, const struct ff_watch_heat_req *req,
 
 	(void)req;
 	/*
-	 * A NIC has what is there when an MR is registered. Between hosts a WRITE whose call goes to a worker is asked for
-	 * again from there on. Replacing pages holds the lock of the address space that these calls want, so many go to
-	 * workers then: QEMU's migration of 1 GB took 14.0 s with it and 9.5 without, and with rdma-pin-all 9.5 and 4.5.
+	 * A NIC has what is there when an MR is registered. Between hosts a WRITE whose call goes to a worker is
+	 * asked for again from there on. Replacing pages holds the lock of the address space that these calls want,
+	 * so many go to workers then: QEMU's migration of 1 GB took 14.0 s with it and 9.5 without, and with
+	 * rdma-pin-all 9.5 and 4.5.
 	 */
 	if (carriers_make_objects(s->fast) || c->ctl->host->wired)
 		return -EOPNOTSUPP;

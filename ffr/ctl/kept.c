@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * kept.c - what is known of a container on this host only, and is kept for the next router: a word for each of KEPT_*, in a
- * file beside the containers' folders, <runtime_dir>/containers/.NAME.SUFFIX, with the container's number in front. It is there
- * as long as these folders are: over the end of a router, not over that of the host. Control thread; called by container.c
- * and by those whose it is. (What cgroup.c keeps has rules of its own: it locks out where it is not understood.)
+ * kept.c - what is known of a container on this host only, and is kept for the next router: a word for each of
+ * KEPT_*, in a file beside the containers' folders, <runtime_dir>/containers/.NAME.SUFFIX, with the container's
+ * number in front. It is there as long as these folders are: over the end of a router, not over that of the host.
+ * Control thread; called by container.c and by those whose it is. (What cgroup.c keeps has rules of its own: it locks
+ * out where it is not understood.)
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -37,7 +37,7 @@ struct remote {
 	struct wire_peer *peer; /* its host's; NULL: not known, or it is on this host */
 	struct remote_nic {	/* by which of its host's NICs it goes; remote/remote.c */
 		const struct wire_peer *peer; /* who said so, in that connection, of that epoch; */
-		uint32_t generation, epoch;   /* ... what does not fit any more means nothing */
+		uint32_t generation, epoch;   /* an answer of another one is void */
 		uint32_t index;
 		uint64_t asked; /* ns: when it was asked for last */
 	} nic;

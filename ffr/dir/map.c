@@ -27,7 +27,7 @@
 #include "ffr/peer/peer.h"
 
 #define GRACE	      (1000 * NS_PER_MS) /* for an rkey that is not known */
-#define GRACE_PARTIAL (4000 * NS_PER_MS) /* ... while not all that is published is */
+#define GRACE_PARTIAL (4000 * NS_PER_MS) /* for an rkey, while not all mappings are published */
 #define GRACE_MISFIT  (100 * NS_PER_MS)	 /* for a row that does not allow it */
 #define REMEMBER      (2000 * NS_PER_MS) /* after that, what was refused */
 #define MAX_ROWS      (1u << 20)	 /* of a container */

@@ -5,7 +5,8 @@
  *
  * Engines run the hook as root, so whoever can write this file is root: it is written by root, here, and the router
  * is asked for nothing but the containers' names. ffr-cdi.path has this run when the router's folder of
- * containers changes; `container add`, `claim` and `rm` do it themselves, so that the next line of a script finds the device.
+ * containers changes; `container add`, `claim` and `rm` do it themselves, so that the next line of a script finds the
+ * device.
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +21,7 @@
 
 #define CDI_KIND "freeflow.io/rdma"
 #define CDI_AUTO "auto"	      /* a container that the router gets to know as it starts */
-#define CDI_PODS "kubernetes" /* ... a pod's (ff-device-plugin) */
+#define CDI_PODS "kubernetes" /* a pod's container (ff-device-plugin) */
 
 /* Beside this program when it was not installed. */
 static const char *hook_path(char buf[PATH_MAX])

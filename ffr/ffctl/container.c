@@ -335,7 +335,9 @@ static bool same_ips(const json_t *request, const json_t *c)
 	return !asked || json_array_size(asked) == json_array_size(json_object_get(c, "ips"));
 }
 
-/* The answer to that request of container_add; to container_show, if it is there with this tenant and these addresses. */
+/*
+ * The answer to that request of container_add; to container_show, if it is there with this tenant and these addresses.
+ */
 static json_t *add_or_show(json_t *request)
 {
 	json_t *tenant = json_object_get(request, "tenant"), *answer, *c;

@@ -32,7 +32,9 @@ extern int answer_s;  /* --timeout: seconds that a request and its answer may ta
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void fail_status(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
-/* Ends ffctl with status 3 and a line on stderr: `who`, the router or the orchestrator, did not answer within answer_s. */
+/*
+ * Ends ffctl with status 3 and a line on stderr: `who`, the router or the orchestrator, did not answer within answer_s.
+ */
 void late_fail(const char *who) __attribute__((noreturn));
 
 /* ---- commands.c ---- */
@@ -169,7 +171,8 @@ void cmd_help(int argc, char **argv);
 /* ---- findings.c: what a command that looks for problems has found ---- */
 enum finding_level { FINDING_OK, FINDING_NOTE, FINDING_PROBLEM };
 struct findings {
-	json_t *list; /* [{"ok": bool, "level": "ok", "note" or "problem", "text":, "advice":}], "advice" may be missing */
+	/* [{"ok": bool, "level": "ok", "note" or "problem", "text":, "advice":}], "advice" may be missing */
+	json_t *list;
 	unsigned problems;
 };
 /* advice: what to do, or NULL. Control characters of the text become '?'. */

@@ -495,8 +495,8 @@ static int global_options(int argc, char **argv)
 }
 
 /*
- * --json is welcome anywhere, and is looked for first: what is wrong in the other words is then told as JSON. The number
- * of words that are left.
+ * --json is welcome anywhere, and is looked for first: what is wrong in the other words is then told as JSON. The
+ * number of words that are left.
  */
 static int json_option(int argc, char **argv)
 {

@@ -174,8 +174,8 @@ static int set(json_t *fields, json_t **answer)
 }
 
 /*
- * Unless it is forced: only what has the same epoch still is moved; and for a claim ("ask") the router of this host asks the
- * container's host whether it runs there.
+ * Unless it is forced: only what has the same epoch still is moved; and for a claim ("ask") the router of this host
+ * asks the container's host whether it runs there.
  */
 static int may_move(json_t *fields)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * grpc.h - gRPC over HTTP/2 on a Unix socket, as much of it as a device plug-in needs: unary calls and streams of answers,
- * either side, uncompressed. nghttp2 does the frames; who sends broken ones loses the connection.
+ * grpc.h - gRPC over HTTP/2 on a Unix socket, as much of it as a device plug-in needs: unary calls and streams of
+ * answers, either side, uncompressed. nghttp2 does the frames; who sends broken ones loses the connection.
  *
  * The room ffr/k8s/ is ff-device-plugin, a program of its own on a node of Kubernetes: this, and what it says to the
  * kubelet (plugin.c). It may use lib/. One thread.
@@ -31,7 +31,7 @@ struct grpc_call;
 /* A server's: a whole request is there; answered by grpc_send() and grpc_end(), now or later. */
 typedef void (*grpc_serve_cb)(void *arg, struct grpc_call *c, const char *path, const uint8_t *msg,
 			      size_t len);
-/* ... and the call is gone, whoever ended it. */
+/* The call is gone, whoever ended it. */
 typedef void (*grpc_gone_cb)(void *arg, struct grpc_call *c);
 /* A client's: its call has ended with that status; -1: without one. Not called by grpc_free(). */
 typedef void (*grpc_done_cb)(void *arg, int status, const char *text);

@@ -2,8 +2,8 @@
 /*
  * main.c - ff-device-plugin: registers freeflow.io/rdma with a node's kubelet, and serves it. See ff-device-plugin(8).
  *
- * The kubelet has a folder with its socket; a plug-in listens on one beside it and tells the kubelet its name. A kubelet
- * that starts removes all sockets there, and knows no plug-in: so the folder is watched, and when the kubelet's
+ * The kubelet has a folder with its socket; a plug-in listens on one beside it and tells the kubelet its name. A
+ * kubelet that starts removes all sockets there, and knows no plug-in: so the folder is watched, and when the kubelet's
  * socket is a new one, or ours has gone, it begins anew. One loop: epoll, inotify, a tick each second.
  *
  * Devices are healthy while the router answers.

@@ -28,7 +28,7 @@ const char *cgroup_path_wrong(const char *path);
  * or a longer one.
  */
 const char *cgroup_parse(char *text);
-/* ... as it is now. 0, or -errno: -ESRCH: there is no such process; -ENOENT: it is in no cgroup. */
+/* The cgroup of a process now. 0, or -errno: -ESRCH: there is no such process; -ENOENT: it is in no cgroup. */
 int cgroup_of(pid_t pid, char path[CGROUP_MAX]);
 /* ... from an open /proc/PID/cgroup. 0, or -errno. */
 int cgroup_read(int fd, char path[CGROUP_MAX]);

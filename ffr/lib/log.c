@@ -82,8 +82,8 @@ void log_journal(const char *path)
 }
 
 /*
- * A description of our own, opened by /proc, so that whoever shares a pipe or a terminal with us goes on blocking. There is
- * none of a socket, nor of a pipe that belongs to another user: there the description that we have is changed.
+ * A description of our own, opened by /proc, so that whoever shares a pipe or a terminal with us goes on blocking.
+ * There is none of a socket, nor of a pipe that belongs to another user: there the description that we have is changed.
  */
 void log_never_block(void)
 {

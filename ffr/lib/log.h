@@ -21,15 +21,15 @@ extern enum log_level log_level; /* lines up to this one are written */
 
 #define LOG_JOURNAL "/run/systemd/journal/socket"
 /*
- * From now on lines go to the journal with fields (PRIORITY, SYSLOG_IDENTIFIER, ERRNO, FREEFLOW_CONTAINER, FREEFLOW_HOST),
- * where stderr is its stream; to stderr where it does not take them. NULL: to stderr. At the start of a
+ * From now on lines go to the journal with fields (PRIORITY, SYSLOG_IDENTIFIER, ERRNO, FREEFLOW_CONTAINER,
+ * FREEFLOW_HOST), where stderr is its stream; to stderr where it does not take them. NULL: to stderr. At the start of a
  * process, before it confines itself.
  */
 void log_journal(const char *path);
 
 /*
- * At the start of a daemon: a reader of stderr that stands still blocks no thread from now on. Lines that stderr does not
- * take are dropped; the next line that it takes follows their number.
+ * At the start of a daemon: a reader of stderr that stands still blocks no thread from now on. Lines that stderr does
+ * not take are dropped; the next line that it takes follows their number.
  */
 void log_never_block(void);
 

@@ -64,8 +64,9 @@ extern const char *const sandbox_mode_name[SANDBOX_NUM_MODES];
 int sandbox_mode_parse(const char *name);
 
 /*
- * Before a loop of libuv's is made, which from 1.45 on makes a ring of io_uring for its epoll calls, and ends the process
- * where a filter refuses what it does with that: from now on there are no rings here, as in an older kernel. 0 or -errno.
+ * Before a loop of libuv's is made, which from 1.45 on makes a ring of io_uring for its epoll calls, and ends the
+ * process where a filter refuses what it does with that: from now on there are no rings here, as in an older kernel.
+ * 0 or -errno.
  */
 int sandbox_no_ring(enum sandbox_mode mode);
 /*
@@ -85,8 +86,8 @@ int sandbox_enter(enum sandbox_kind kind);
 int sandbox_enter_with(enum sandbox_kind kind, int (*call)(void *arg), void *arg);
 
 /*
- * Of a thread that is started in that call: it has its starter's rights, and its kind's filter. It changes no credential.
- * 0, or -errno with a line in the log.
+ * Of a thread that is started in that call: it has its starter's rights, and its kind's filter. It changes no
+ * credential. 0, or -errno with a line in the log.
  */
 int sandbox_filter(enum sandbox_kind kind);
 

@@ -44,7 +44,9 @@ struct heat {
 const struct heat_part *heat_first(const struct heat_ring *r);
 void heat_took(struct heat_ring *r);
 
-/* Control thread. For an MR that nobody knows yet, when its runs are there; NULL: nothing to be counted, or no memory. */
+/*
+ * Control thread. For an MR that nobody knows yet, when its runs are there; NULL: nothing to be counted, or no memory.
+ */
 struct heat *heat_new(const struct mr *mr);
 
 /* [lock] heat_used()'s rare part. */

@@ -54,7 +54,7 @@ enum pages_fd {
 	PAGES_FILE,
 	PAGES_LOG,  /* struct watch_log */
 	PAGES_MEM,  /* of the process, */
-	PAGES_MAPS, /* ... in /proc */
+	PAGES_MAPS, /* the process's mappings, in /proc */
 	PAGES_PAGEMAP,
 	PAGES_NUM_FDS
 };
@@ -65,7 +65,7 @@ struct pages {
 	bool ended;		/* the session has: there are no MRs, and nothing is mapped here */
 	bool is_dirty;		/* the file may have pages that are mapped nowhere */
 	struct region *placing; /* what PLACE_PAGES was last called for, and may not be mapped yet, */
-	uint64_t placing_off;	/* ... from there in the file */
+	uint64_t placing_off;	/* where it begins in the file */
 	uint64_t places;	/* calls of PLACE_PAGES so far */
 	uint64_t idle;		/* turns of the thread in which no fault was left to answer */
 	int uffd, file, wake, mem, maps, pagemap;

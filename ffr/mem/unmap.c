@@ -8,7 +8,8 @@
  *
  * Unmapping a file whose locks a client holds takes as long as the client likes (stall.c), and keeps everybody waiting
  * who maps something in this process, on whichever thread. So the mappings of a container that did this lately wait
- * in a list, from which one at a time is unmapped. After one that took long the next one waits for PAUSES times as long.
+ * in a list, from which one at a time is unmapped. After one that took long the next one waits for PAUSES times as
+ * long.
  *
  * Tests: unit/mem/test_unmap.c, unit/mem/test_seg.c, hostile/holes.sh
  */

@@ -38,8 +38,8 @@ static inline bool view_writes(uint32_t access)
 void view_unmap(struct mr *mr);
 
 /*
- * Pages of an MR that has a view, once more, as the kernel can take them for a NIC that pages on demand: what of the MR is
- * shared memory, as shadow memory is, and no other. Like the view it follows the process's page tables.
+ * Pages of an MR that has a view, once more, as the kernel can take them for a NIC that pages on demand: what of the
+ * MR is shared memory, as shadow memory is, and no other. Like the view it follows the process's page tables.
  */
 struct view_pages {
 	uint8_t *base; /* the page of the MR's first byte; NULL: there are none */
@@ -51,8 +51,8 @@ int view_pages_map(const struct mr *mr, void *at, struct view_pages *pages);
 /* What is to be seen there ends, and with it what holds the session's process; before view_session_del(). */
 void view_pages_end(struct view_pages *pages);
 /*
- * Any thread after view_pages_end(). After the NIC has given them up: what comes to lie at these addresses would be its as well. in_use: it has
- * not, and nothing may ever lie there. Afterwards *pages is empty.
+ * Any thread after view_pages_end(). After the NIC has given them up: what comes to lie at these addresses would be
+ * its as well. in_use: it has not, and nothing may ever lie there. Afterwards *pages is empty.
  */
 void view_pages_unmap(struct view_pages *pages, bool in_use);
 

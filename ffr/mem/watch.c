@@ -91,9 +91,9 @@ struct uffdio_continue {
 #define AHEAD_MAX    512u	  /* pages that one fault is answered with, of a row of them */
 #define REMOVED_MS   2000	  /* so long pages that were told of may still be dropped */
 #define ENTRIES	     512u	  /* of the pagemap, read at once */
-#define PM_HAS	     (3ull << 62) /* ... which is there, or swapped out */
+#define PM_HAS	     (3ull << 62) /* the page is there, or swapped out */
 #define SCAN_MS	     10		  /* between two looks at all mappings, */
-#define LOOK_SHARE   9		  /* ... and so many times as long as the last one took */
+#define LOOK_SHARE   9	  /* a pause is at least so many times as long as the last look took */
 #define GONE_LOOK_MS 1000 /* between two looks whether the process is gone, after its session */
 #define RETRY_MS     1
 #define PARTS_MAX    (1u << 18) /* of a file, mapped: what has more is not given back */

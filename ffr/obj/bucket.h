@@ -25,7 +25,7 @@ struct bucket {
 	uint64_t rate;	/* units per second; 0: no limit */
 	uint64_t burst; /* ns that `paid` may lie behind */
 	uint64_t paid;	/* ns */
-	uint64_t frac;	/* ... and so many parts of a ns, of which it has `rate` */
+	uint64_t frac;	/* parts of a ns beyond that; a ns has `rate` of them */
 };
 
 /* The compiler calls a function for a long division; these are nearly always short ones. */

@@ -56,7 +56,7 @@ void cpu_reset(struct cpu_meter *m);
 
 /* CPU time of the calling thread, ns. */
 uint64_t cpu_of_thread(void);
-/* ... of the one that pthread_getcpuclockid() gave that clock for. */
+/* CPU time of the thread that pthread_getcpuclockid() gave that clock for. */
 uint64_t cpu_of_clock(clockid_t clock);
 
 #endif

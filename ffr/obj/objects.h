@@ -149,10 +149,11 @@ struct cont_turns {
 
 /* fast/threads.c: on which thread it has to be */
 struct cont_place {
-	bool hold;		/* it is about to move: none of its QPs is served */
-	bool at_first;		/* it has to stay on the first thread */
-	bool near_first;	/* it waits to be there */
-	struct container *near; /* ... or on the thread of that one; NULL: it does not */
+	bool hold;	 /* it is about to move: none of its QPs is served */
+	bool at_first;	 /* it has to stay on the first thread */
+	bool near_first; /* it waits to be there */
+	struct container
+		*near; /* it waits to be on the thread of that container; NULL: it does not */
 	/* [ctl] */
 	uint64_t load_seen;	 /* of turns.load, when fast_balance() last looked */
 	uint64_t load_rate;	 /* so much in the time before */
@@ -184,7 +185,7 @@ struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
 	LIST_HEAD(, xrcd) xrcds;  /* XRC domains that its sessions have open */
-	uint32_t num_xrcds;	  /* ... of which there are so many */
+	uint32_t num_xrcds;	  /* number of XRC domains in xrcds */
 	struct key_table keys;	  /* lkeys and rkeys of MRs: struct mr */
 	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
 	char name[CONTAINER_NAME_MAX];
@@ -193,7 +194,7 @@ struct container {
 	union ibv_gid
 		gid[CONTAINER_MAX_GIDS]; /* addresses; IPv4 as ::ffff:a.b.c.d; its table: gid.h */
 	uint8_t num_gids;
-	bool has_nic_gid; /* ... and nic_gid: its NIC's */
+	bool has_nic_gid; /* nic_gid is its NIC's */
 	uint8_t nic;	  /* which of the host's NICs is its; never changes while it has sessions */
 	uint16_t lid;
 	union ibv_gid nic_gid;
@@ -267,23 +268,23 @@ struct ses_bells {
 /* fast/decide.h, rule 2: does the runner wait until a client sleeps? */
 struct sched_patience {
 	uint16_t asleep;  /* so often in a row an event told it of what it got */
-	uint16_t need;	  /* ... and so often it has to be; 0: not known yet */
+	uint16_t need;	  /* how often in a row an event has to tell it; 0: not known yet */
 	uint16_t in_time; /* so often in a row its bell was heard in time */
 };
 
 /* fast/sched.c: who posts where */
 struct ses_sched {
-	SLIST_ENTRY(session) entry;	/* fast->touched, while is_touched */
-	bool is_touched, turn_data;	/* in this turn: listed; data was delivered to it */
-	bool turn_note;			/* ... or a message without data */
-	bool turn_event;		/* ... or an event */
-	uint32_t home;			/* what hdr->home says */
+	SLIST_ENTRY(session) entry; /* fast->touched, while is_touched */
+	bool is_touched, turn_data; /* in this turn: listed; data was delivered to it */
+	bool turn_note;		    /* in this turn: a message without data was delivered to it */
+	bool turn_event;	    /* in this turn: an event was delivered to it */
+	uint32_t home;		    /* what hdr->home says */
 	struct sched_patience patience; /* fast/decide.h, rule 2 */
 	bool owed, dialog;		/* got data since its last posting; answered such data */
 	uint16_t cpu;			/* CPU of the last posting, 0xffff: none yet */
 	uint32_t turn_posts;		/* WRs taken in this turn */
 	uint32_t burst;			/* WRs taken since the runner last slept */
-	uint32_t at_once;		/* ... at most in one turn */
+	uint32_t at_once;		/* WRs taken at most in one turn */
 	uint32_t coal;			/* postings that one bell is to announce, less one */
 	uint64_t busy_told;		/* ns: when hdr->busy was last written */
 	uint64_t own_at;		/* ns: when data of its own WRs last came to it */
@@ -310,7 +311,7 @@ struct ses_mem {
 	uint32_t process;
 	struct heat_ring *hot; /* [lock] heat.h: WATCH_HEAT was asked for; else NULL */
 	int status_fd;	       /* its /proc/PID/status, which the keeper has opened, or -1 */
-	bool filtered;	       /* ... and it has others now: hot is over */
+	bool filtered;	       /* the process has other seccomp filters now: hot is over */
 	int filters;	       /* seccomp filters that it began with, -1: not known (hot.c) */
 	struct mem *later;     /* shadow.h; NULL: all is done at once */
 	TAILQ_ENTRY(session) populate; /* populate.c, while populating */
@@ -443,7 +444,7 @@ struct mw {
 	struct mr *mr;
 	uint32_t access;       /* IBV_ACCESS_* */
 	uint64_t base, length; /* bytes; base is the first one's address on the wire */
-	uint64_t va;	       /* ... and in the MR, as mr->addr counts */
+	uint64_t va;	       /* the first one's address in the MR, as mr->addr counts */
 	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
 	LIST_ENTRY(mw) of_qp;  /* qp->windows */
 	LIST_ENTRY(mw) of_mr;  /* mr->windows */
@@ -485,16 +486,17 @@ struct srq {
 	struct ff_srq_hdr *hdr;
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
-	uint32_t head;			 /* RQEs taken since creation */
-	uint32_t held;			 /* of these, with the backend, for messages to come */
-	struct nic_srq *nic;		 /* the NIC's, or NULL */
-	uint32_t lost;			 /* of these, without a completion: ff_srq_hdr */
-	uint32_t limit;			 /* 0: not armed */
-	uint64_t user;			 /* for its receives' CQEs: XRC's. Others': qp->user */
-	bool error;			 /* a malformed RQE was met; no more receives */
-	LIST_HEAD(, qp) targets;	 /* XRC_RECV QPs that deliver to it */
-	struct soft_list rnr_waiters;	 /* soft: requesters that wait for a receive here */
-	LIST_HEAD(, remote_qp) rnr_owed; /* ... and such of other hosts */
+	uint32_t head;		      /* RQEs taken since creation */
+	uint32_t held;		      /* of these, with the backend, for messages to come */
+	struct nic_srq *nic;	      /* the NIC's, or NULL */
+	uint32_t lost;		      /* of these, without a completion: ff_srq_hdr */
+	uint32_t limit;		      /* 0: not armed */
+	uint64_t user;		      /* for its receives' CQEs: XRC's. Others': qp->user */
+	bool error;		      /* a malformed RQE was met; no more receives */
+	LIST_HEAD(, qp) targets;      /* XRC_RECV QPs that deliver to it */
+	struct soft_list rnr_waiters; /* soft: requesters that wait for a receive here */
+	LIST_HEAD(, remote_qp)
+	rnr_owed; /* soft: requesters of other hosts that wait for a receive here */
 	/* XRC; xref NULL: not of a domain */
 	struct xrcd_ref *xref;
 	struct cq *cq;
@@ -554,7 +556,7 @@ struct send_wr {
 	uint8_t opcode, flags;
 	uint16_t num_sge;
 	struct ff_sge *sge; /* where the copies of its entries are, or of */
-	uint8_t *inl;	    /* ... its inline data; sge or inl, see flags */
+	uint8_t *inl;	    /* the copy of its inline data; sge or inl, see flags */
 };
 
 /* One with room for all that it may have. */
@@ -656,9 +658,9 @@ struct qp {
 	const struct send_ops *send; /* what carries it out: fast/backend.h */
 	struct container *dest; /* of this host, that its path or its datagram leads to, or NULL */
 	struct soft_qp *soft;	/* the device's own */
-	struct nic_qp *nic;	/* ... and a NIC's, or NULL */
+	struct nic_qp *nic;	/* the NIC's, or NULL */
 	uint32_t qp_num;	/* 24 bits, */
-	uint8_t num_of;		/* ... of which of the host's NICs: its container's */
+	uint8_t num_of;		/* which of the host's NICs qp_num is of: its container's */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_send_wr, max_recv_wr;
 	struct ff_qp_attr attr;		/* as modified; query answers from here */
@@ -676,8 +678,8 @@ static inline bool qp_is_reliable(const struct qp *qp)
 }
 
 /*
- * Router-wide: QP number -> QP (objects.c). Each NIC numbers its QPs by itself, so a number means something together with
- * the NIC of the QP's container.
+ * Router-wide: QP number -> QP (objects.c). Each NIC numbers its QPs by itself, so a number means something together
+ * with the NIC of the QP's container.
  */
 #define QP_TAB_NICS 8u
 struct qp_table {
@@ -700,7 +702,9 @@ static inline struct qp *qp_by_num(const struct qp_table *t, uint8_t nic, uint32
 }
 /* As keys_grown(), before a QP is given a number. */
 int qpns_grown(const struct qp_table *t, struct qp_table *n);
-/* Give `qp` a number that nobody used lately, or the one that it has already. 0; -ENOMEM; -EEXIST: its place is taken. */
+/*
+ * Give `qp` a number that nobody used lately, or the one that it has already. 0; -ENOMEM; -EEXIST: its place is taken.
+ */
 int qpn_alloc(struct qp_table *t, struct qp *qp);
 /* Is there a place for that number, as far as is known now? */
 bool qpn_fits(const struct qp_table *t, uint8_t nic, uint32_t qpn);
@@ -790,7 +794,7 @@ static inline struct mw *mw_lookup(const struct key_table *windows, uint32_t rke
 	return mw && mw->rkey == rkey ? mw : NULL;
 }
 /* A fresh key that no MR and no window of the container has. 0 or -ENOMEM. */
-int mr_key_new(struct container *c, struct mr *mr); /* ... or that which it has already: -EEXIST */
+int mr_key_new(struct container *c, struct mr *mr);	    /* -EEXIST: it has that key already */
 bool mr_key_taken(const struct container *c, uint32_t key); /* by an MR or a window */
 int mw_key_new(struct container *c, struct mw *mw);
 void mw_key_del(struct container *c, struct mw *mw);

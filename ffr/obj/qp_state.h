@@ -13,7 +13,7 @@
 struct qp_limits {
 	uint8_t num_ports, num_gids;
 	uint8_t max_rd_atomic;	    /* READs and atomics that a QP may start at a time */
-	uint8_t max_dest_rd_atomic; /* ... and that it may serve */
+	uint8_t max_dest_rd_atomic; /* READs and atomics that a QP may serve at a time */
 };
 
 /* Without the attributes of the other half of an XRC connection, which programs give as well. */

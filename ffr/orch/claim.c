@@ -8,8 +8,8 @@
  * runtime has hooks. So the host that is about to take the container asks the owner's router
  * (RUNS_ASK), by the connection that there is, or by a new one. Only "it does not run" lets the
  * container move. No answer within CLAIM_PATIENCE, an owner that is down, and an owner that does
- * not have the container are reasons to refuse; --force asks nobody. Where one of the two hosts has no wire and the owner is up, what the orchestrator knows
- * counts: there is no way to ask.
+ * not have the container are reasons to refuse; --force asks nobody. Where one of the two hosts has no wire and the
+ * owner is up, what the orchestrator knows counts: there is no way to ask.
  *
  * The owner looks when it is asked (ctl/runs.c). It calls a container in use that it has claimed
  * itself in the last CLAIM_NEW, until a program has opened the device: of two hosts that claim a

@@ -37,7 +37,7 @@ struct orch {
 	uint32_t sync;	/* number of the listing under way */
 	/* store.c */
 	char store[STORE_WORD_MAX]; /* identity of the one that this host's containers are in; "": unknown */
-	char says[STORE_WORD_MAX]; /* ... of the one that the orchestrator has; "": it does not tell */
+	char says[STORE_WORD_MAX]; /* identity of the one that the orchestrator has */
 	uint32_t last; /* the highest id that a container got in the latter; 0: unknown */
 	orch_accepted_cb
 		*accepted; /* of the operator who waits until it is taken; NULL: nobody does */
@@ -50,7 +50,7 @@ struct orch {
 	struct publish *publish;
 	struct withdraw_list withdraw;
 	bool map_busy; /* a batch is under way, */
-	bool map_full; /* ... or was the last one, with no room for more */
+	bool map_full; /* the last batch had no room for more */
 	/* active.c */
 	uv_timer_t active;
 	/* claim.c */
@@ -59,7 +59,7 @@ struct orch {
 	uv_timer_t claim_tick;
 	uv_async_t runs_frames;
 	uint64_t asked_second; /* questions of other hosts: the second of the loop's time, */
-	uint32_t num_asked;    /* ... and how many came in it */
+	uint32_t num_asked;    /* how many questions came in that second */
 	/* fence.c */
 	uv_timer_t fence;
 	uint64_t alone_since; /* ms, of the loop: when a connection to another host was last seen; 0: not looked yet */
@@ -70,7 +70,7 @@ struct orch {
 void orch_map_publish(struct orch *o, const struct mr *mr);
 void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey);
 void orch_session_gone(struct orch *o, uint32_t container, uint32_t session);
-/* ... and that a session has begun, or ended */
+/* The orchestrator is told that a session has begun, or ended. */
 void orch_container_active(struct orch *o);
 
 int orch_map_init(struct orch *o);  /* its handles: 0 or -errno */

@@ -280,7 +280,6 @@ static void listed(void *arg, int err, const char *why, json_t *answer)
 		sync_done(o);
 }
 
-/* An orchestrator of before tenants had limits has none. */
 static void tenants_told(void *arg, int err, const char *why, json_t *answer)
 {
 	struct orch *o = arg;
@@ -299,7 +298,6 @@ static void tenants_told(void *arg, int err, const char *why, json_t *answer)
 	sync_list(o, 0);
 }
 
-/* Nor has one of before there was a policy. */
 static void policy_told(void *arg, int err, const char *why, json_t *answer)
 {
 	struct orch *o = arg;

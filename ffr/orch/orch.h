@@ -60,7 +60,9 @@ void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, 
 
 /* err 0: the container does not run. Else text says why it is not to be moved, and what to do; -EBUSY: it runs. */
 typedef void orch_claim_fn(void *arg, int err, const char *text);
-/* Ask the container's host whether it runs there, before it moves. fn is called once, now or within 4 s. See claim.c. */
+/*
+ * Ask the container's host whether it runs there, before it moves. fn is called once, now or within 4 s. See claim.c.
+ */
 void orch_claim_ask(struct orch *o, const struct ffo_container *c, const struct ffo_host *owner,
 		    orch_claim_fn *fn, void *arg);
 

@@ -10,7 +10,7 @@
  *						who is it? is it? -> else hello(why not), the end
  *				     <-		hello(me, you, seq, oldest)
  *	is it whom I wanted?
- *		... the one of them with the greater name:
+ *		the host with the greater name decides:
  *				     <- or ->	verdict(taken or not)
  *
  * Who it is: a host that the orchestrator knows, of the instance (the start of its router) that it

@@ -15,13 +15,14 @@
 #include "ffr/peer/hello.h"
 
 #define PEER_MAX_STRANGERS 128u /* connections in handshake from addresses that are no host's */
-#define PEER_MAX_FROM	   16u	/* ... from one address (IPv6: one /64) */
+#define PEER_MAX_FROM	   16u	/* strangers from one address (IPv6: one /64) */
 
 /* ms; tests have shorter ones */
 struct peer_times {
 	unsigned int connect;	/* for TCP's handshake: a lost SYN is sent again after 1 s */
 	unsigned int handshake; /* for the rest, at the side that connects */
-	unsigned int accept;	/* ... at the other; shorter, so that a refusal arrives */
+	unsigned int
+		accept; /* for the rest, at the side that accepts; shorter, so that a refusal arrives */
 	unsigned int retry_min, retry_max;
 	unsigned int stable; /* a connection that lived as long was none of the failing ones */
 	unsigned int sweep;

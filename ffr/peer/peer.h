@@ -25,14 +25,15 @@ struct remote_qp;
 struct wire_io;
 struct wire_tcp;
 
-#define WIRE_HOST_SZ	 64  /* bytes, with the NUL: of a host's, a cluster's name */
-#define WIRE_INSTANCE_SZ 128 /* ... of what tells one start of a router from another */
-#define WIRE_NONCE_SZ	 16
-#define WIRE_MAGIC	 "ffwire\r\n"
-#define WIRE_PROTO	 7  /* version of handshake and frames: the highest that is spoken here, */
-#define WIRE_PROTO_MIN	 7  /* and the lowest */
-#define WIRE_NIC_NET_SZ	 16 /* bytes, with the NUL: of the name of a network of NICs */
-#define WIRE_NICS_MAX	 8u /* NICs of a host */
+#define WIRE_HOST_SZ 64 /* bytes, with the NUL: of a host's, a cluster's name */
+#define WIRE_INSTANCE_SZ                                                                           \
+	128 /* bytes, with the NUL: of what tells one start of a router from another */
+#define WIRE_NONCE_SZ	16
+#define WIRE_MAGIC	"ffwire\r\n"
+#define WIRE_PROTO	7  /* version of handshake and frames: the highest that is spoken here, */
+#define WIRE_PROTO_MIN	7  /* and the lowest */
+#define WIRE_NIC_NET_SZ 16 /* bytes, with the NUL: of the name of a network of NICs */
+#define WIRE_NICS_MAX	8u /* NICs of a host */
 
 /* Why a host does not take a connection; wire_hello.status and wire_verdict.code. */
 #define WIRE_REFUSALS(X)                                                                           \
@@ -63,8 +64,8 @@ enum wire_refusal {
 struct wire_hello {
 	uint8_t magic[8];  /* WIRE_MAGIC */
 	uint32_t length;   /* bytes: sizeof(struct wire_hello) */
-	uint16_t version;  /* the highest ... */
-	uint16_t oldest_v; /* ... and the lowest that the sender speaks */
+	uint16_t version;  /* the highest that the sender speaks */
+	uint16_t oldest_v; /* the lowest that the sender speaks */
 	uint16_t status;   /* of an answer: enum wire_refusal, WIRE_OK: it goes on */
 	uint16_t reserved; /* 0 */
 	uint32_t zero;	   /* 0 */
@@ -160,8 +161,8 @@ struct peer_state {
 void peers_each(struct peers *ps, void (*fn)(void *arg, const struct peer_state *s), void *arg);
 
 /*
- * How many other hosts are connected? If none is, a connection to each is tried, until there is one. *known: hosts that are known
- * here. ps NULL is fine.
+ * How many other hosts are connected? If none is, a connection to each is tried, until there is one. *known: hosts
+ * that are known here. ps NULL is fine.
  */
 uint32_t peers_seek(struct peers *ps, uint32_t *known);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * block.c - what a block on its way out is to this module, however its data comes: its send buffer or its pages, the
- * protocol's word of it, its transfer; and the way to an endpoint, which is one sender's at a time. send.c and post.c call.
+ * protocol's word of it, its transfer; and the way to an endpoint, which is one sender's at a time. send.c and post.c
+ * call.
  *
  * A send buffer is taken after the grant: from then on each step ends in bounded time, so whoever
  * waits for one gets one, whatever endpoints nobody reads. Callers that must not wait (O_NONBLOCK) put

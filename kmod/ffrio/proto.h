@@ -294,8 +294,8 @@ void ffrio_close(struct ffrio_proto *p);
 void ffrio_say(struct ffrio_proto *p, struct ffrio_peer *peer, enum ffrio_db type, u8 seq, u8 arg);
 void ffrio_ask(struct ffrio_proto *p, struct ffrio_peer *peer, enum ffrio_db type, u8 seq, u8 arg);
 /*
- * When something unanswered since then is said again: what has waited for long waits as long again, or a slow link would
- * carry nothing but repetitions.
+ * When something unanswered since then is said again: what has waited for long waits as long again, or a slow link
+ * would carry nothing but repetitions.
  */
 static inline u64 ffrio_again(const struct ffrio_proto *p, u64 since)
 {

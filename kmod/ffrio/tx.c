@@ -445,7 +445,10 @@ void ffrio_tx_ack(struct ffrio_proto *p, struct ffrio_peer *peer, u8 seq, u8 cod
 		ffrio_stat(p, stale_grants);
 		tx->result = code == FFRIO_ACK_BAD ? -EIO : -ECONNABORTED;
 		fail_message(p, tx, tx->result);
-		/* No block will be good if it counts them otherwise, after doorbells that somebody else has sent from here. */
+		/*
+		 * No block will be good if it counts them otherwise, after doorbells that somebody else has sent from
+		 * here.
+		 */
 		if (code == FFRIO_ACK_BAD)
 			ffrio_peer_broke(p, peer, "found a block bad again and again");
 	}

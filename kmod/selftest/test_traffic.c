@@ -46,7 +46,10 @@ static void *count_run(void *arg)
 	return NULL;
 }
 
-/* Is there surely something to follow? MADV_PAGEOUT leaves a page alone that is mapped twice, as by a view of FFMEM_PAGES. */
+/*
+ * Is there surely something to follow? MADV_PAGEOUT leaves a page alone that is mapped twice, as by a view of
+ * FFMEM_PAGES.
+ */
 static bool is_followed(int kinds, uint32_t flags)
 {
 	if (flags & FFMEM_PINNED)

@@ -311,8 +311,8 @@ static struct line *line_of(struct line *lines, u32 *count, const struct vmport_
 }
 
 /*
- * Those behind one that had no room had none either, but the answers are on their way. Until they are here it does not go
- * again: new ones behind it would follow it, and pass them.
+ * Those behind one that had no room had none either, but the answers are on their way. Until they are here it does
+ * not go again: new ones behind it would follow it, and pass them.
  */
 static bool has_some_behind(const struct vmport_port *p, const struct vmport_send *s)
 {

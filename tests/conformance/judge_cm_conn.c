@@ -157,7 +157,7 @@ static void nobody(const void *arg)
 		CHECK(vt_readable(p.lch->fd, 1000));
 		J(rdma_destroy_id(p.listener));
 		break;
-	case 2: /* ... read, and acknowledged */
+	case 2: /* the event is read, and acknowledged */
 		p.passive = cms_request(p.lch);
 		J(rdma_destroy_id(p.listener));
 		break;

@@ -21,8 +21,8 @@
 #define HONEST_ID 30u
 #define GAP	  256u	/* bytes: around each area */
 #define NUM_SLOTS 8u	/* of an area */
-#define SLOT	  2048u /* bytes, of which ... */
-#define SLOT_MAX  2000u /* ... so many are used */
+#define SLOT	  2048u /* bytes */
+#define SLOT_MAX  2000u /* bytes of a slot that are used */
 #define SECRET	  0x5c	/* what memory holds that nobody may see */
 #define PUBLIC	  0x11	/* what it holds that the other side may read */
 #define EMPTY	  0xee	/* a slot that waits for bytes: never part of a payload */

@@ -340,7 +340,7 @@ static void child_speaks(void)
 		CHECK(recv(pair[1], &c, 1, 0) == 1);
 		CHECK(vt_all(p, BUF, 0));
 		sh->step = 5;		/* the parent goes */
-		raw_want_closed(&mine); /* ... and the session with it */
+		raw_want_closed(&mine); /* the session goes with the parent */
 		CHECK_EQ(query(&mine), RAW_CLOSED);
 		raw_open(&mine); /* its own it may have */
 		raw_close(&mine);

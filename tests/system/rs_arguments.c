@@ -376,7 +376,7 @@ static void t_rsetsockopt(void)
 	for (unsigned i = 0; i < ARRAY_SIZE(ints); i++)
 		for (socklen_t len = 1; len <= sizeof(one_); len++)
 			CHECK_OK(rsetsockopt(f.fd, ints[i][0], ints[i][1], one_, len));
-	/* ... but by rdma_set_option() */
+	/* rdma_set_option() looks at them */
 	for (unsigned i = 0; i < ARRAY_SIZE(ids); i++) {
 		for (socklen_t len = 0; len <= sizeof(one_); len++)
 			if (len != sizeof(int))

@@ -419,7 +419,7 @@ static void take_and_wait(int fd)
 	rst_recv_all(fd, vt_map(MB), 100000);
 }
 
-/* ... one that has begun with its word. */
+/* One that has begun with its word. */
 static pid_t peer_says(void (*part)(int fd), int *l, int *b)
 {
 	pid_t pid = peer_start(part, l, b);

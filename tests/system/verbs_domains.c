@@ -248,7 +248,7 @@ static void as_a_pd(void)
 	vt_connect(&e, &e.self);
 	mr = CHECK_PTR(ibv_reg_mr(parent, mem, 8192, VT_ACCESS_ALL));
 	CHECK(mr->pd == parent);
-	/* ... a key of the parent domain's is good there */
+	/* a key of the parent domain's is good there */
 	for (unsigned lap = 0; lap < 2; lap++) {
 		struct ibv_sge sge = { (uintptr_t)mem, 100, mr->lkey };
 		struct ibv_send_wr wr = { .wr_id = lap,

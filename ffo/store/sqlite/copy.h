@@ -14,12 +14,12 @@
 
 struct sqlite_copy {
 	sqlite3 *db;	       /* in memory */
-	char id[STORE_ID_MAX]; /* the store's identity; "": it has an older version, without one */
+	char id[STORE_ID_MAX]; /* the store's identity */
 	long containers;
 };
 
 /*
- * Read a file, and check that it is a store, whole, and of a version that this program knows. 0; or
+ * Read a file, and check that it is a store, whole, and of the version that this program knows. 0; or
  * -errno and a line in why, and there is nothing to close.
  */
 int sqlite_copy_load(struct sqlite_copy *c, const char *path, char *why, size_t size);

@@ -6,8 +6,8 @@
  * the loss of power. Ephemeral state is in an attached database in memory, so that changing it writes
  * and syncs nothing; both take part in one transaction.
  *
- * The file bears an application id and a schema version. One that is foreign, damaged or newer is
- * refused before anything in it is changed; an older one is upgraded in one transaction.
+ * The file bears an application id and a schema version. One that is foreign, damaged or of another
+ * version is refused before anything in it is changed.
  */
 #include "ffo/store/sqlite/db.h"
 

@@ -24,15 +24,15 @@ struct sqldb {
  * Open the file, or make it; ":memory:" keeps nothing. Its tables are hosts, containers, addresses,
  * policy and tenants; those of the schema `ephemeral` (maps, up, active, mcast) are in memory and
  * empty. sql[num]: the statements. 0; or -errno after a line in the log: -EBADMSG (no database of ffo's, or damaged),
- * -EPROTONOSUPPORT (of a newer version), -EBUSY (another process has it), ...
+ * -EPROTONOSUPPORT (of another version), -EBUSY (another process has it), ...
  */
 int sqldb_open(struct sqldb *d, const char *where, const char *const *sql, size_t num);
 /* What sqldb_open() left, whatever it returned. */
 void sqldb_close(struct sqldb *d);
 
 /*
- * Is that database a store, whole, and of a version that this program knows? *version: of its
- * schema, 0: it is empty. 0; or -errno and a line in why: -EBADMSG, -EPROTONOSUPPORT, -EBUSY
+ * Is that database a store, whole, and of the version that this program knows? *empty: there is
+ * nothing in it yet. 0; or -errno and a line in why: -EBADMSG, -EPROTONOSUPPORT, -EBUSY
  * (another process has it), ...
  */
 int sqldb_check(sqlite3 *db, long *version, char *why, size_t size);

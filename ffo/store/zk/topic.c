@@ -31,7 +31,7 @@ struct child {
 	struct follow *f;
 	struct store_watch w; /* a container */
 	bool known;	      /* it has been read */
-	bool bad;	      /* ... and makes no sense */
+	bool bad;	      /* what was read makes no sense */
 	bool there;
 	uint32_t seen; /* in the listing of that number */
 	union {
@@ -50,7 +50,7 @@ struct subject {
 	int err;
 	bool there;
 	bool asking;   /* HOST: for its record */
-	bool dead;     /* ... and nobody waits for it any more */
+	bool dead;     /* nobody waits for the record any more */
 	bool listing;  /* children are being looked through */
 	uint32_t seen; /* listings so far */
 	struct child *children;

@@ -42,9 +42,6 @@
  * What only a host writes is below hosts/<host>, where ZooKeeper lets nobody else make or remove anything:
  * the right to remove a node is its folder's.
  *
- * A tree of version 1 has up/<host> and maps/<id> instead; nothing else is another. It becomes one of
- * version 2 as soon as no host is up in it.
- *
  * An epoch that has passed needs no cleaning up to be void: nobody reads its segments, nor what was
  * active in it.
  */
@@ -93,7 +90,7 @@ struct zks {
 	int32_t tree_version;	   /* ZooKeeper's, of the node that has the tree's */
 	struct zk_session session; /* the one that is, or was last */
 	bool ready;		   /* requests are taken */
-	bool was_ready;		   /* ... since the session began */
+	bool was_ready;		   /* requests were taken since the session began */
 	bool refused;		   /* the tree is not for us */
 	bool closing;
 	unsigned int refs;	 /* open handles */

@@ -2,8 +2,8 @@
 /*
  * test_gone.c - a port that is taken from the kernel, as a board that is pulled, while programs of it send from their
  * pages and by copy, receive, poll and have buffers and a window mapped; or while it is the receiver. Each call ends
- * with an error, no page stays pinned, what was reported had arrived, and other ports go on. The port goes when its last file is closed,
- * and is used again when it is back.
+ * with an error, no page stays pinned, what was reported had arrived, and other ports go on. The port goes when its
+ * last file is closed, and is used again when it is back.
  */
 #include "rt.h"
 
@@ -201,8 +201,8 @@ static void one(int from, int to, int goes)
 }
 
 /*
- * Until they know each other, which on a busy machine takes longer than dead_ms now and then. What the fuzzing has said in a
- * port's name may have to be found out, too.
+ * Until they know each other, which on a busy machine takes longer than dead_ms now and then. What the fuzzing has
+ * said in a port's name may have to be found out, too.
  */
 static void reach(int a, int y, int b)
 {

@@ -35,7 +35,7 @@ static inline ssize_t hello_send_fds(int sock, const void *packet, size_t len, c
 	return sendmsg(sock, &msg, MSG_NOSIGNAL);
 }
 
-/* ... with this process's memory. */
+/* HELLO with this process's memory. */
 static inline ssize_t hello_send(int sock, const void *packet, size_t len)
 {
 	int fd[2];

@@ -85,7 +85,7 @@ struct fake_nic {
 		struct ibv_qp_rate_limit_attr attr;
 	} rate;
 	struct ibv_qp_init_attr init; /* of the last QP */
-	struct ibv_qp *last_qp;	      /* ... which may be gone */
+	struct ibv_qp *last_qp;	      /* the last QP, which may be gone */
 	struct {		      /* the last MR */
 		struct ibv_pd *pd;
 		void *addr;

@@ -20,9 +20,9 @@ struct fake_rio {
 	uint32_t smbs, rmbs; /* of each endpoint; 16 and 4 */
 	int result;	     /* of what is posted from now on, which does not arrive; 0: it does */
 	bool holds;	     /* nothing moves until fake_rio_move() */
-	unsigned long fails; /* that call ... */
-	int error;	     /* ... with this -errno ... */
-	unsigned after;	     /* ... after so many that succeed; then all of them do */
+	unsigned long fails; /* the call that fails */
+	int error;	     /* the -errno that it fails with */
+	unsigned after;	     /* so many succeed before it fails; afterwards all succeed */
 	int open_error;	     /* of the next that is opened */
 	/* the fake's */
 	unsigned files, maps;

@@ -14,12 +14,12 @@ struct fake_shadow {
 	_Atomic uint64_t max_shadow;  /* bytes that a session's regions may have, 0: any */
 	struct ff_reg_mr_req
 		reg; /* the last REG_MR or REREG_MR, without its FF_ACCESS_WHY, and its runs */
-	_Atomic uint32_t why; /* ... or that of the last HEAT_DONE */
+	_Atomic uint32_t why; /* why of the last REG_MR, REREG_MR or HEAT_DONE */
 	struct ff_mr_run run[FF_MR_MAX_RUNS];
 	unsigned num_runs;
 	uint32_t rereg_flags;
 	bool has_heat;		      /* WATCH_HEAT is answered: */
-	int heat_fd;		      /* ... the router's end */
+	int heat_fd;		      /* the router's end of the socket */
 	_Atomic uint32_t dones, busy; /* HEAT_DONEs, and those that said busy */
 	_Atomic uint32_t maps;	      /* MAP_MRs that were granted */
 	uint32_t drops;		      /* DROP_RUNS that were granted */

@@ -51,7 +51,7 @@ void rig_ask(int sock, uint16_t type, const void *req, size_t req_len, const voi
 int rig_answer(struct ctl_rig *g, int sock, uint16_t type, void *resp, size_t resp_len);
 /* HELLO, with all that comes with it closed again. */
 int rig_hello(struct ctl_rig *g, int sock);
-/* ... with that request, answer and these descriptors instead of this process's memory. */
+/* HELLO with that request, answer and these descriptors instead of this process's memory. */
 int rig_hello_with(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
 		   struct ff_hello_resp *resp, const int send[2], int *fds, unsigned *n_fds);
 

@@ -15,7 +15,7 @@ extern struct ibv_context *device_ctx;
 
 int device_setup_router(void **state);
 int device_teardown_router(void **state);
-/* ... and the device is open. */
+/* A router runs, and the device is open. */
 int device_setup(void **state);
 int device_teardown(void **state);
 #define DEVICE_ROUTER_TEST(f)                                                                      \

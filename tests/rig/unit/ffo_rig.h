@@ -69,7 +69,7 @@ void expect_silence(struct test *t, int i);
 json_t *ask(struct test *t, int i, const char *line);
 /* Ask with ' for " and id 7. The text begins with the op: "'container_get','name':'a'". */
 json_t *ask_va(struct test *t, int i, const char *fmt, va_list ap);
-/* ... the answer must be ok, or that error. */
+/* Ask; the answer must be ok, or that error. */
 json_t *ask_ok(struct test *t, int i, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void ask_err(struct test *t, int i, const char *error, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

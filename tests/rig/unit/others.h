@@ -18,7 +18,7 @@ struct others {
 	struct wire_peer *peer[OTHERS_MAX]; /* hosts; all are in all multicast groups */
 	bool is_denied;			    /* policy: of all other hosts */
 	enum map_answer map;		    /* dir_map()'s answer */
-	unsigned maps;			    /* ... how often it was asked */
+	unsigned maps;			    /* how often dir_map() was asked */
 	bool is_wanted;			    /* peer_want() was called, of any */
 	char why[100];			    /* peer_lost()'s */
 };

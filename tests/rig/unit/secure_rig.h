@@ -57,7 +57,7 @@ const char *secure_serve(struct test *t, const char *cert, const char *listen);
 void secure_log_capture(void);
 /* What was logged since has that word in it. */
 const char *secure_log_has(const char *word);
-/* ... and is one line; NULL: it is none. */
+/* What was logged since is one line with that word; NULL: nothing was logged. */
 void secure_log_is(const char *word);
 
 /* ---- clients --------------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ struct pair {
 
 /* In containers c0 and c1 of the rig. */
 void pair_up(struct pair *p, enum ibv_qp_type type, int c0, int c1);
-/* ... with those rights to the MRs. */
+/* pair_up() with those rights to the MRs. */
 void pair_up_with(struct pair *p, enum ibv_qp_type type, int c0, int c1, uint32_t access);
 /* A QP that is NULL is gone already. */
 void pair_down(struct pair *p);
@@ -50,7 +50,7 @@ void pair_spoil_pd(struct pair *p, struct ff_sqe *e);
 /* The next completion of the CQ; none. */
 void pair_expect(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_status st);
 void pair_expect_none(struct rig_cq *cq);
-/* ... how that WR ended, of that operation if it did well. */
+/* The CQ has that WR's end with that status, of that operation if it did well. */
 enum ibv_wc_status pair_status(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_opcode op);
 /*
  * Nobody answers QP 0: so long that its request has failed, and it did not too early. Each try lasts one

@@ -45,7 +45,7 @@ bool raw_hello(struct raw *r);
 
 /* One packet, as it is, with a descriptor if fd >= 0. False when the router has closed. */
 bool raw_send(struct raw *r, const void *packet, size_t len, int fd);
-/* ... or when the kernel lets this user have no more descriptors on their way. */
+/* False: the router has closed it, or the kernel lets this user have no more descriptors on their way. */
 bool raw_send_fds(struct raw *r, const void *packet, size_t len, const int *fds, unsigned n_fds);
 /* The next packet within the deadline: its bytes, 0 at the end of the session. Descriptors in fds. */
 size_t raw_recv(struct raw *r, void *packet, size_t size, int fds[8], unsigned *n_fds);
@@ -55,7 +55,7 @@ void raw_want_closed(struct raw *r);
 /* Request and response bodies; tail elements behind the request. 0, -errno, or RAW_CLOSED. */
 int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
 		  size_t tail_size, uint16_t n_tail, void *resp, size_t resp_len);
-/* ... and descriptors with the request. */
+/* raw_call() with descriptors in the request. */
 int raw_call_fd(struct raw *r, uint16_t type, const void *req, size_t req_len, const int *fd,
 		unsigned n_fds, void *resp, size_t resp_len);
 /* WATCH_PAGES with a userfaultfd of this process: 0, and last_fd is the session's file, or -errno. */

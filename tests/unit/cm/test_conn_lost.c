@@ -31,7 +31,7 @@ static struct {
 	uint32_t conn, last_conn;
 	bool twice;   /* everything comes twice */
 	int lose;     /* the next of that type is lost; -1: none is */
-	enum how how; /* ... with the connection, and what else is in it */
+	enum how how; /* how it is lost: alone, or with the connection */
 	bool is_lost; /* it was */
 	uint64_t ms;  /* what cm_at() says: it does not go back */
 	unsigned sent[CM_MSG_NUM];

@@ -200,7 +200,7 @@ static void tell(const struct ucma_id *id, enum rdma_cm_event_type event, struct
 	pump();
 }
 
-/* ... with more than its name */
+/* An event with more than its name. */
 #define TELL_MORE(id, EVENT, ...)                                                                  \
 	tell(id, RDMA_CM_EVENT_##EVENT, (struct ucma_event){ __VA_ARGS__ })
 #define TELL(id, EVENT) TELL_MORE(id, EVENT, .status = 0)

@@ -44,7 +44,7 @@ static void the_folder_is_closed(void **state)
 	snprintf(path, sizeof(path), "%s/containers", g->dir);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
-	assert_int_equal(chmod(path, 0755), 0); /* as an older router left it */
+	assert_int_equal(chmod(path, 0755), 0); /* as another configuration left it */
 	close(g->ctl.containers_fd);
 	assert_int_equal(containers_init(&g->ctl), 0);
 	assert_int_equal(stat(path, &st), 0);

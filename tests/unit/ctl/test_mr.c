@@ -327,9 +327,11 @@ static void false_claims_change_nothing(void **state)
 {
 	const struct ff_mr_run there = { VA + PART, PART, PART, 0, FF_RUN_SHADOW };
 	const struct ff_mr_run bad[] = {
-		{ VA, 2 * PART, 0, 0, FF_RUN_SHADOW },	/* over the one that is there, from below */
-		{ VA + PART, PG, 0, 0, FF_RUN_SHADOW }, /* ... at its start */
-		{ VA + 2 * PART - PG, PG, 0, 0, FF_RUN_SHADOW }, /* ... at its end */
+		{ VA, 2 * PART, 0, 0, FF_RUN_SHADOW }, /* over the one that is there, from below */
+		{ VA + PART, PG, 0, 0,
+		  FF_RUN_SHADOW }, /* over the one that is there, at its start */
+		{ VA + 2 * PART - PG, PG, 0, 0,
+		  FF_RUN_SHADOW }, /* over the one that is there, at its end */
 		{ VA + 2 * PART - PG, PART, 0, 0, FF_RUN_SHADOW },
 		{ VA, LEN, 0, 0, FF_RUN_SHADOW },
 		{ VA, PG, 0, 0, FF_RUN_SHARED },

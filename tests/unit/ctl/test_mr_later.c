@@ -87,7 +87,7 @@ static int reg_answer(struct ff_reg_mr_resp *resp)
 	return rig_answer(g, sock, FF_MSG_REG_MR, resp, sizeof(*resp));
 }
 
-/* ... and it is done. */
+/* A registration that has been answered. */
 static uint32_t reg(uint64_t len)
 {
 	struct ff_reg_mr_resp resp;

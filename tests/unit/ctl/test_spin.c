@@ -257,7 +257,7 @@ static void requests_in_the_slot(void **state)
 	assert_int_equal(a.slot->wait, 0);
 	assert_true(from_socket(&a, &h) > 0);
 	assert_int_equal(h.seq, 78);
-	/* ... of that request, and no other */
+	/* the answer is of that request, and no other */
 	post(&a, FF_MSG_ALLOC_PD, 79);
 	a.slot->wait = 80;
 	turn();

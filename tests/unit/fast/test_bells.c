@@ -134,7 +134,7 @@ static void idle_session_coalesces_nothing(void **state)
 	assert_int_equal(o->s->s.sched.coal, 0);
 }
 
-/* ... nor is there a tick for a QP that is in error, whose first posting rings. */
+/* There is no tick for a QP that is in error, whose first posting rings. */
 static void qp_in_error_coalesces_nothing(void **state)
 {
 	struct rig_one *o = *state;

@@ -89,7 +89,7 @@ static void leave_at_once(void **state)
 	static const struct moment m[] = {
 		/* work goes on */
 		{ 1, 0, URG, 0, LONG, LONG, 1, 0, 0, 0, SPIN, SCHED_TURN },
-		/* ... but not where data went to a program on this CPU, however long it may spin */
+		/* data went to a program on this CPU, which gets it at once, however long a spin may be */
 		{ 1, 1, URG, 0, LONG, LONG, 1, 0, 0, 0, SPIN, SCHED_SLEEP },
 		{ 1, 1, ORD, LONG, LONG, LONG, 1, 0, 0, 0, UINT64_MAX, SCHED_SLEEP },
 		/* only a timer woke it: no spin either */
@@ -232,7 +232,7 @@ static void coalesce(void **state)
 		{ { 3, 3, 1, 0, 0, 0, 0, 0, 1 }, 3 },
 		{ { 0, 1, 1, 0, 0, 0, 0, 0, 0 }, 0 },
 		{ { 3, 99, 9, 0, 0, 0, 0, 0, 0 }, 3 },
-		/* ... to a limit */
+		/* there is a limit */
 		{ { 31, 32, 1, 0, 0, 0, 0, 0, 1 }, COAL_MAX },
 		{ { 32, 99, 1, 0, 0, 0, 0, 0, 1 }, COAL_MAX },
 		{ { COAL_MAX, 99, 1, 0, 0, 0, 0, 0, 1 }, COAL_MAX },
@@ -311,7 +311,7 @@ static void own_data(void **state)
 	}
 	assert_int_equal(pause, PAUSE_MAX_NS);
 	assert_int_equal(sched_pause(pause, 0), PAUSE_MAX_NS);
-	/* ... unless it went well for longer than that */
+	/* it went well for longer than that: the pause begins anew */
 	assert_int_equal(sched_pause(pause, pause), PAUSE_MAX_NS);
 	assert_int_equal(sched_pause(pause, pause + 1), PAUSE_NS);
 	assert_int_equal(sched_pause(2 * PAUSE_NS, 2 * PAUSE_NS), 4 * PAUSE_NS);
@@ -595,7 +595,7 @@ static void loss(void **state)
 	assert_int_equal(sched_loss_left(&st, now + 1), 0);
 	assert_int_equal(sched_loss_left(&st, now + LOSS_SHARE), 0);
 	assert_int_equal(sched_loss_left(&st, now + LOSS_SHARE + 1), 1);
-	/* ... also of the time since the last yield */
+	/* the share counts from the last yield */
 	now += 2 * LOSS_SHARE + 1;
 	assert_int_equal(sched_loss_left(&st, now), 2);
 	sched_note_yield(&st, now, 0);
@@ -621,7 +621,7 @@ static void probe(void **state)
 	/* a sleep beside a client is one, too, whether it had spun or not */
 	vain(&st, true, 0);
 	assert_true(sched_probe_due(&st, NOW));
-	/* ... elsewhere it shows that it is not in the way */
+	/* elsewhere it shows that it is not in the way */
 	vain(&st, false, SPIN);
 	assert_int_equal(st.leaves, 0);
 	for (int i = 0; i < PROBE_LEAVES; i++) {

@@ -128,12 +128,12 @@ static void own_data(void **state)
 	/* a tick finds nothing that waits */
 	assert_int_equal(pause_after_tick(), 0);
 	assert_int_equal(ses->s.sched.coal, 3);
-	/* ... something, but of who has moved nothing within itself for long */
+	/* a tick finds something, of a container that has moved nothing within itself for long */
 	rig_post(&r, qp);
 	ses->s.sched.own_at = r.f->now - OWN_NS;
 	pause_coalescing(r.f);
 	assert_int_equal(ses->s.sched.coal_from, 0);
-	/* ... of who has: a pause, each time for twice as long */
+	/* a tick finds something of one that has: a pause, each time for twice as long */
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(pause_after_tick(), pause);
 		assert_int_equal(pause_after_tick(), pause - TICK_NS); /* it has one */

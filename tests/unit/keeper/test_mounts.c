@@ -73,7 +73,7 @@ static unsigned open_fds(void)
 	return n;
 }
 
-/* ... or it would keep a container's mounts after its end. */
+/* The keeper must not keep a container's mounts after its end. */
 static void nothing_is_kept_without_a_call(void **state)
 {
 	unsigned before;

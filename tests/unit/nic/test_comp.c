@@ -413,7 +413,7 @@ static void what_is_polled_after_a_reset_is_ignored(void **state)
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RESET);
 }
 
-/* ... and of another QP that had the same number, however often that has begun anew. */
+/* Completions of another QP that had the same number, however often that has begun anew. */
 static void a_former_owner_of_the_number_is_ignored(void **state)
 {
 	struct nic_rig *n = *state;

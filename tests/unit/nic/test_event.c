@@ -112,7 +112,7 @@ static void another_gid(void **state)
 	assert_int_equal(gid_news, 1);
 	assert_int_equal(h->nic[0].dev->gid_index, 5);
 	assert_memory_equal(&h->nic[0].gid, &fake_nic.gid[5].gid, 16);
-	/* ... and none: it may come back */
+	/* there is no GID any more: one may come back */
 	fake_nic.has_gid[5] = false;
 	fake_nic_event(IBV_EVENT_GID_CHANGE, NULL);
 	nic_rig_events(n);
@@ -259,7 +259,7 @@ static void its_device_file_goes(void **state)
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
 	assert_int_equal(fake_nic.contexts, 0);
 	nic_rig_close(n);
-	/* ... or its folder with it */
+	/* its folder goes with it */
 	nic_rig_open(n);
 	assert_int_equal(rmdir(dir), 0);
 	CARRIERS_FIRST(ready, n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);

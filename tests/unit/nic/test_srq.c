@@ -316,7 +316,7 @@ static void a_qp_that_goes(void **state)
 	got(s, s->other, 8, IBV_WC_SUCCESS);
 }
 
-/* ... or it keeps it, and it comes in the QP's next life, or to another one's number. */
+/* The NIC keeps the completion: it comes in the QP's next life, or to another one's number. */
 static void what_comes_late(void **state)
 {
 	struct s *s = *state;

@@ -426,7 +426,7 @@ static void the_nic_refuses_it(void **state)
 		rig_run(&n->r);
 		nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
 		assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
-		nic_rig_work(n); /* ... what the NIC has of it ends */
+		nic_rig_work(n); /* what the NIC has of it ends */
 		rig_run(&n->r);
 		nic_rig_expect(n, nth, IBV_WC_WR_FLUSH_ERR);
 		rig_state(&n->r, n->qp, IBV_QPS_RESET);

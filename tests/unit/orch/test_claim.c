@@ -28,7 +28,7 @@ static struct {
 	unsigned looks;
 	enum container_runs runs;
 	unsigned told;		  /* answers to others, */
-	enum wire_runs told_code; /* ... and the last one */
+	enum wire_runs told_code; /* the last answer to others */
 } world;
 
 static uint64_t virtual_now(const uv_loop_t *loop)

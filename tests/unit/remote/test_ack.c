@@ -28,7 +28,7 @@ static void talk(struct hosts *t, uint64_t id, uint64_t ns)
 	hosts_run(t);
 }
 
-/* ... and all of it ends. */
+/* All that was posted ends. */
 static void talk_and_hear(struct hosts *t, uint64_t id, uint64_t ns)
 {
 	talk(t, id, ns);
@@ -66,7 +66,7 @@ static void acks_wait(void **state)
 	assert_false(rq->rx.ack_due);
 	hosts_expect(t, 0, 11, IBV_WC_SUCCESS);
 	hosts_expect(t, 0, 10, IBV_WC_SUCCESS);
-	/* ... and in vain for no longer than that */
+	/* it waits in vain for no longer than that */
 	hosts_recv(t, 20, 0, 8);
 	hosts_send(t, 20, 0, 8);
 	hosts_run(t);

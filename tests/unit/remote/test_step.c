@@ -185,7 +185,7 @@ static void a_read_in_parts(void **state)
 	request_data_later(req_fast, req_qp, 0, 3 * PART);
 	req_later(LATER_NS);
 	fetches(0, 3 * PART, 2 * PART);
-	/* ... and now it is */
+	/* now the part is complete */
 	request_data_later(req_fast, req_qp, 0, 3 * PART);
 	req_later(LATER_NS);
 	fetches(0, 3 * PART, PART);

@@ -32,7 +32,7 @@
 #define PAGES	   1024u /* of the buffer */
 #define REGISTRARS 3u
 #define ROUNDS	   3000u /* registrations by each registrar */
-#define FEW_ROUNDS 1000u /* ... where FF_BRIEF is set */
+#define FEW_ROUNDS 1000u /* registrations by each registrar where FF_BRIEF is set */
 #define WRITERS	   2u
 #define FORKS	   60u
 #define READ_SIZE  1024u /* bytes read(2) into a page */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: ffo/base/limits.c ffo/base/proto.c */
-/* test_proto.c - ffo/base/proto.c: what is told of a container of another host: its addresses, its devices. */
+/*
+ * test_proto.c - ffo/base/proto.c: what is told of a container of another host: its addresses, its
+ * devices; and which ops are for operators.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -371,7 +371,7 @@ static void test_resolved(void **state)
 	assert_string_equal(text_of(H1, "container", "name"), "a0");
 	OK(H0, RESOLVE, "{s:i}", "container", id_c1);
 	assert_string_equal(text_of(H0, "container", "name"), "");
-	/* ... until the policy says otherwise, and not longer */
+	/* c1 is told of as long as the policy allows it */
 	OK(BOSS, POLICY_SET, "{s:s, s:s, s:s}", "a", "c", "b", "b", "action", "allow");
 	WAIT_FOR(who[H0].event && json_object_get(who[H0].event, "id") &&
 		 json_is_object(json_object_get(who[H0].event, "container")));

@@ -169,7 +169,7 @@ static void policy_is_shared(void **state)
 	two_unwatch(&w);
 }
 
-/* In a tree of before there were any, too: their node is made with the first. */
+/* The node of the limits is made with the first. */
 static void tenants_are_shared(void **state)
 {
 	struct ffo_limits_change c = { .set = 1u << FFO_LIMIT_NR_max_qp, .to.max_qp = 7 };
