@@ -398,7 +398,7 @@ static int start(struct ffl_heat *h)
 		return -EPROTO;
 	fd = ffl_fd_high(fd);
 	err = -EPROTO;
-	if (!resp.has_done || syscall(SYS_fstat, fd, &st))
+	if (syscall(SYS_fstat, fd, &st))
 		goto err_close;
 	err = ffl_track_start(h->ctx);
 	if (err)

@@ -383,7 +383,7 @@ json_t *ffo_host_to_json(const struct ffo_host *h)
 
 int ffo_host_from_json(json_t *j, struct ffo_host *h)
 {
-	const char *name, *instance, *wire = "";
+	const char *name, *instance, *wire;
 	json_int_t last_seen;
 	int up;
 

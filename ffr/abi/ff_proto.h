@@ -441,7 +441,7 @@ struct ff_watch_heat_req {
 	uint32_t reserved;
 };
 struct ff_watch_heat_resp {
-	uint32_t has_done; /* 1: HEAT_DONE is there; 0: a router of before 2026-11-29 */
+	uint32_t reserved;
 };
 struct ff_heat_event {
 	uint32_t mr; /* handle, which may be gone meanwhile */

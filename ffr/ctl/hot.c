@@ -275,7 +275,7 @@ int ctl_watch_heat(struct ctl_call *c, const struct ff_watch_heat_req *req,
 	s->mem.hot = &h->ring;
 	fast_unlock(c->ctl->host);
 	ctl_reply_fd(c->reply, fd, true);
-	resp->has_done = 1;
+	resp->reserved = 0;
 	return 0;
 }
 

@@ -49,8 +49,6 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 		return "unknown message type";
 	if (m->hdr.status)
 		return "a request with a status";
-	if (m->hdr.type == FF_MSG_HELLO && !n_fds)
-		return "a HELLO of an older library: start its container anew";
 	if (n_fds != m->type->req_fds || m->hdr.n_fds != n_fds)
 		return "a request with the wrong number of descriptors";
 	if (m->hdr.n_tail && !m->type->tail_size)

@@ -49,8 +49,7 @@ static void print_copy(const char *file, const struct sqlite_copy *c, size_t byt
 				     "containers", (json_int_t)c->containers, "bytes",
 				     (json_int_t)bytes));
 	else
-		printf("%s: store %.12s, %ld container%s, %zu bytes\n", file,
-		       *c->id ? c->id : "of an older version", c->containers,
+		printf("%s: store %.12s, %ld container%s, %zu bytes\n", file, c->id, c->containers,
 		       c->containers == 1 ? "" : "s", bytes);
 }
 

@@ -132,8 +132,7 @@ void orch_sync_done(struct orch *o)
 {
 	struct container *c, *next;
 
-	if (*o->says) /* an older orchestrator has no word for its store */
-		memcpy(o->store, o->says, sizeof(o->store));
+	memcpy(o->store, o->says, sizeof(o->store));
 	for (c = LIST_FIRST(&o->ctl->host->containers); c; c = next) {
 		next = LIST_NEXT(c, entry);
 		if (((struct container_ctl *)c->ctl)->sync != o->sync)
@@ -290,7 +289,7 @@ static void tenants_told(void *arg, int err, const char *why, json_t *answer)
 		err = -EPROTO;
 		why = "its limits of tenants are not understood";
 	}
-	if (err && err != -EOPNOTSUPP) {
+	if (err) {
 		orch_down(o, why);
 		return;
 	}
@@ -308,7 +307,7 @@ static void policy_told(void *arg, int err, const char *why, json_t *answer)
 		err = -EPROTO;
 		why = "its policy is not understood";
 	}
-	if (!err || err == -EOPNOTSUPP) {
+	if (!err) {
 		err = ffo_client_call(o->client, FFO_OP_TENANT_WATCH, NULL, tenants_told, o);
 		why = strerror(-err);
 	}
@@ -323,9 +322,12 @@ static void registered(void *arg, int err, const char *why, json_t *answer)
 
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
+	if (!err && !json_string_length(store)) {
+		err = -EPROTO;
+		why = "it does not say which store it has";
+	}
 	if (!err) {
-		snprintf(o->says, sizeof(o->says), "%s",
-			 json_is_string(store) ? json_string_value(store) : "");
+		snprintf(o->says, sizeof(o->says), "%s", json_string_value(store));
 		o->last = json_is_integer(last) ? (uint32_t)json_integer_value(last) : 0;
 		why = store_refused(o);
 		if (*why) {

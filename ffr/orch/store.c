@@ -31,7 +31,7 @@
 
 static bool is_other(const struct orch *o)
 {
-	return *o->says && *o->store && strcmp(o->says, o->store);
+	return *o->store && strcmp(o->says, o->store);
 }
 
 const char *store_refused(struct orch *o)

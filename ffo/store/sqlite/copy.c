@@ -15,8 +15,6 @@
 
 #include "ffo/store/sqlite/db.h"
 
-#define FIRST_WITH_IDENTITY 4 /* version of the schema */
-
 static int copy(sqlite3 *from, sqlite3 *to, char *why, size_t size)
 {
 	sqlite3_backup *b = sqlite3_backup_init(to, "main", from, "main");
@@ -50,13 +48,11 @@ static int take_value(void *to, int cols, char **text, char **names)
 	return 0;
 }
 
-static int read_info(struct sqlite_copy *c, long version, char *why, size_t size)
+static int read_info(struct sqlite_copy *c, char *why, size_t size)
 {
 	char number[STORE_ID_MAX] = "";
-	int rc = SQLITE_OK;
+	int rc = sqlite3_exec(c->db, "SELECT id FROM store", take_value, c->id, NULL);
 
-	if (version >= FIRST_WITH_IDENTITY)
-		rc = sqlite3_exec(c->db, "SELECT id FROM store", take_value, c->id, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(c->db, "SELECT count(*) FROM containers", take_value, number,
 				  NULL);
@@ -79,19 +75,19 @@ static int read_file(struct sqlite_copy *c, const char *path, char *why, size_t 
 
 int sqlite_copy_load(struct sqlite_copy *c, const char *path, char *why, size_t size)
 {
-	long version = 0;
+	bool empty;
 	int err;
 
 	*c = (struct sqlite_copy){ 0 };
 	err = read_file(c, path, why, size);
 	if (!err)
-		err = sqldb_check(c->db, &version, why, size);
-	if (!err && !version) {
+		err = sqldb_check(c->db, &empty, why, size);
+	if (!err && empty) {
 		snprintf(why, size, "an empty file, and no store");
 		err = -EBADMSG;
 	}
 	if (!err)
-		err = read_info(c, version, why, size);
+		err = read_info(c, why, size);
 	if (err)
 		sqlite_copy_close(c);
 	return err;
@@ -100,10 +96,10 @@ int sqlite_copy_load(struct sqlite_copy *c, const char *path, char *why, size_t 
 /* May the file be written? It is a new one, an empty one, or a store that is to be replaced. */
 static int check_target(sqlite3 *file, bool replace, char *why, size_t size)
 {
-	long version = 0;
-	int err = sqldb_check(file, &version, why, size);
+	bool empty;
+	int err = sqldb_check(file, &empty, why, size);
 
-	if (err || !version || replace)
+	if (err || empty || replace)
 		return err;
 	snprintf(why, size, "a store is there");
 	return -EEXIST;

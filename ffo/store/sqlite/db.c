@@ -22,38 +22,33 @@
 #include "ffr/lib/log.h"
 
 #define APPLICATION_ID 0x66666f31 /* "ffo1" */
+#define SCHEMA_VERSION 5
+#define STR(n)	       STR_OF(n)
+#define STR_OF(n)      #n
 
-/* What makes version n + 1 of version n; 0 is an empty file. */
-static const char *const upgrade[] = {
+static const char schema[] =
 	"CREATE TABLE hosts("
-	" name TEXT PRIMARY KEY, instance TEXT NOT NULL, last_seen INTEGER NOT NULL) STRICT;"
+	" name TEXT PRIMARY KEY, instance TEXT NOT NULL, last_seen INTEGER NOT NULL,"
+	" wire TEXT NOT NULL) STRICT;"
 	"CREATE TABLE containers("
 	" id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL,"
 	" lid INTEGER NOT NULL UNIQUE, mode TEXT NOT NULL, host TEXT NOT NULL,"
-	" epoch INTEGER NOT NULL) STRICT;"
+	" epoch INTEGER NOT NULL, limits TEXT NOT NULL,"
+	" device_name TEXT NOT NULL, devices INTEGER NOT NULL) STRICT;"
+	"CREATE INDEX containers_of_host ON containers(host, id);"
 	"CREATE TABLE addresses("
 	" container INTEGER NOT NULL REFERENCES containers ON DELETE CASCADE,"
 	" idx INTEGER NOT NULL, tenant TEXT NOT NULL, addr BLOB NOT NULL,"
-	" PRIMARY KEY(container, idx), UNIQUE(tenant, addr)) STRICT, WITHOUT ROWID;",
-
-	"ALTER TABLE hosts ADD COLUMN wire TEXT NOT NULL DEFAULT '';"
-	"CREATE INDEX containers_of_host ON containers(host, id);"
+	" PRIMARY KEY(container, idx), UNIQUE(tenant, addr)) STRICT, WITHOUT ROWID;"
 	"CREATE TABLE policy("
 	" a TEXT NOT NULL, b TEXT NOT NULL, allow INTEGER NOT NULL,"
-	" PRIMARY KEY(a, b)) STRICT, WITHOUT ROWID;",
-
-	"ALTER TABLE containers ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';"
+	" PRIMARY KEY(a, b)) STRICT, WITHOUT ROWID;"
 	"CREATE TABLE tenants("
-	" name TEXT PRIMARY KEY, limits TEXT NOT NULL) STRICT, WITHOUT ROWID;",
-
+	" name TEXT PRIMARY KEY, limits TEXT NOT NULL) STRICT, WITHOUT ROWID;"
 	"CREATE TABLE store(id TEXT NOT NULL) STRICT;"
-	"INSERT INTO store VALUES(lower(hex(randomblob(16))));",
-
-	"ALTER TABLE containers ADD COLUMN device_name TEXT NOT NULL DEFAULT '';"
-	"ALTER TABLE containers ADD COLUMN devices INTEGER NOT NULL DEFAULT 0;",
-};
-
-#define SCHEMA_VERSION ((long)(sizeof(upgrade) / sizeof(upgrade[0])))
+	"INSERT INTO store VALUES(lower(hex(randomblob(16))));"
+	"PRAGMA application_id = " STR(APPLICATION_ID) ";"
+	"PRAGMA user_version = " STR(SCHEMA_VERSION);
 
 #define X(ctype, name) #name " INTEGER NOT NULL,"
 static const char ephemeral_schema[] =
@@ -203,29 +198,30 @@ static int get_number(sqlite3 *db, const char *sql, long *n)
 	return rc;
 }
 
-int sqldb_check(sqlite3 *db, long *version, char *why, size_t size)
+int sqldb_check(sqlite3 *db, bool *empty, char *why, size_t size)
 {
-	long id, tables;
+	long id, tables, version;
 	char text[64];
 	int rc;
 
 	rc = get_number(db, "PRAGMA application_id", &id);
 	if (rc == SQLITE_OK)
-		rc = get_number(db, "PRAGMA user_version", version);
+		rc = get_number(db, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK)
 		rc = get_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
 	if (rc != SQLITE_OK)
 		return sqldb_error(db, rc, why, size);
-	if (!id && !*version && !tables)
+	*empty = !id && !version && !tables;
+	if (*empty)
 		return 0;
 	if (id != APPLICATION_ID) {
 		snprintf(why, size, "a database, but not of ffo");
 		return -EBADMSG;
 	}
-	if (*version < 1 || *version > SCHEMA_VERSION) {
+	if (version != SCHEMA_VERSION) {
 		snprintf(why, size,
-			 "schema version %ld, this ffo knows %ld; use the ffo that wrote it",
-			 *version, SCHEMA_VERSION);
+			 "schema version %ld, this ffo knows %d; use the ffo that wrote it",
+			 version, SCHEMA_VERSION);
 		return -EPROTONOSUPPORT;
 	}
 	rc = get_text(db, "PRAGMA quick_check(1)", text);
@@ -238,11 +234,11 @@ int sqldb_check(sqlite3 *db, long *version, char *why, size_t size)
 	return 0;
 }
 
-/* Is the file ours to use? *version: of its schema, 0: it is empty. */
-static int check_file(struct sqldb *d, long *version)
+/* Is the file ours to use? */
+static int check_file(struct sqldb *d, bool *empty)
 {
 	char why[200];
-	int err = sqldb_check(d->db, version, why, sizeof(why));
+	int err = sqldb_check(d->db, empty, why, sizeof(why));
 
 	if (err && err != -ENOMEM)
 		log_err("store %s: %s", d->where, why);
@@ -251,31 +247,21 @@ static int check_file(struct sqldb *d, long *version)
 
 static int prepare_file(struct sqldb *d)
 {
-	long version = 0, before;
-	char sql[128];
+	bool empty;
 	int err;
 
 	/* Held from the first access on, so a second orchestrator cannot use the file. */
 	err = exec(d, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;"
 		      "PRAGMA foreign_keys = ON;");
 	if (!err)
-		err = check_file(d, &version);
+		err = check_file(d, &empty);
 	if (!err)
 		err = exec(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 			      "BEGIN IMMEDIATE");
-	before = version;
-	for (; !err && version < SCHEMA_VERSION; version++)
-		err = exec(d, upgrade[version]);
-	if (!err && before != version) {
-		snprintf(sql, sizeof(sql), "PRAGMA application_id = %d; PRAGMA user_version = %ld",
-			 APPLICATION_ID, version);
-		err = exec(d, sql);
-	}
+	if (!err && empty)
+		err = exec(d, schema);
 	if (!err)
 		err = exec(d, "COMMIT");
-	if (!err && before && before != version)
-		log_info("store %s: upgraded from schema version %ld to %ld", d->where, before,
-			 version);
 	if (!err)
 		err = exec(d, ephemeral_schema);
 	return err;

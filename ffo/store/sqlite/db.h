@@ -35,7 +35,7 @@ void sqldb_close(struct sqldb *d);
  * nothing in it yet. 0; or -errno and a line in why: -EBADMSG, -EPROTONOSUPPORT, -EBUSY
  * (another process has it), ...
  */
-int sqldb_check(sqlite3 *db, long *version, char *why, size_t size);
+int sqldb_check(sqlite3 *db, bool *empty, char *why, size_t size);
 /* What an SQLite result means: -errno, and a line in why. */
 int sqldb_error(sqlite3 *db, int rc, char *why, size_t size);
 

@@ -182,34 +182,6 @@ static void tree_make(struct zks *s)
 	free(policy);
 }
 
-/* ---- a tree of version 1 ---- */
-
-static void tree_upgraded(void *arg, const struct zk_reply *r)
-{
-	struct zks *s = arg;
-
-	if (!r->err)
-		log_info("ZooKeeper: the tree %s is of version %u now", s->root, TREE_VERSION);
-	if (r->err == -EACCES)
-		refuse(s, "is of version 1, and its version cannot be written: no permission");
-	else if (!r->err || r->err == -ESTALE) /* somebody else was first */
-		tree_check(s);
-}
-
-static void old_hosts_listed(void *arg, const struct zk_reply *r)
-{
-	char version[REC_NUMBER_MAX];
-	size_t len = rec_number(TREE_VERSION, version);
-	struct zks *s = arg;
-
-	if (r->err && r->err != -ENOENT)
-		return; /* there will be another connection */
-	if (!r->err && r->num)
-		refuse(s, "is of version 1, and routers are up that know no other: end them first");
-	else
-		zk_set(s->zk, "/version", version, len, s->tree_version, tree_upgraded, s);
-}
-
 static void tree_checked(void *arg, const struct zk_reply *r)
 {
 	struct zks *s = arg;
@@ -232,9 +204,6 @@ static void tree_checked(void *arg, const struct zk_reply *r)
 		refuse(s, "cannot be read: no permission");
 	} else if (err) {
 		refuse(s, "has a version that makes no sense");
-	} else if (version == 1) {
-		s->tree_version = r->stat.version;
-		zk_children(s->zk, "/up", false, old_hosts_listed, s);
 	} else if (version != TREE_VERSION) {
 		snprintf(why, sizeof(why), "is of version %u, this ffo knows %u", version,
 			 TREE_VERSION);

@@ -87,7 +87,6 @@ struct zks {
 	struct zks_host *enrolled; /* [num_enrolled], for an operator: whose folders there shall be */
 	size_t num_enrolled;
 	bool open_to_all;
-	int32_t tree_version;	   /* ZooKeeper's, of the node that has the tree's */
 	struct zk_session session; /* the one that is, or was last */
 	bool ready;		   /* requests are taken */
 	bool was_ready;		   /* requests were taken since the session began */

@@ -175,7 +175,7 @@ static int watch_heat(struct ff_watch_heat_resp *resp, int *fds, unsigned *n_fds
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		abort();
 	fake_shadow.heat_fd = pair[0];
-	resp->has_done = 1;
+	resp->reserved = 0;
 	fds[0] = pair[1];
 	*n_fds = 1;
 	return 0;

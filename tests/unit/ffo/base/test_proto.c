@@ -2,7 +2,7 @@
 /* build: ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_proto.c - ffo/base/proto.c: what is told of a container of another host: its addresses, its
- * devices; and which ops are for operators.
+ * devices.
  */
 #include <errno.h>
 #include <stdio.h>

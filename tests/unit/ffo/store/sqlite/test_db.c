@@ -106,6 +106,11 @@ static void test_newer(void **state)
 	expect_refused(*state, "PRAGMA user_version = 6", -EPROTONOSUPPORT);
 }
 
+static void test_older(void **state)
+{
+	expect_refused(*state, "PRAGMA user_version = 3", -EPROTONOSUPPORT);
+}
+
 static void test_foreign(void **state)
 {
 	expect_refused(*state, "PRAGMA application_id = 7", -EBADMSG);
@@ -246,7 +251,7 @@ static void test_second_user(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(LITE_TEST(test_newer), LITE_TEST(test_foreign),
+	return UNIT_RUN(LITE_TEST(test_newer), LITE_TEST(test_older), LITE_TEST(test_foreign),
 			LITE_TEST(test_foreign_without_id), LITE_TEST(test_lost_page),
 			LITE_TEST(test_text_length), LITE_TEST(test_no_database),
 			LITE_TEST(test_damaged), LITE_TEST(test_nonsense_rows),

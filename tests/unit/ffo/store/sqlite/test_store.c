@@ -277,47 +277,6 @@ static void test_lists(void **state)
 	assert_true(e->hosts[2].up);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------ */
-
-/* A store of version 1 is taken over, with all that is in it. */
-static void test_upgrade(void **state)
-{
-	struct lite *t = *state;
-	struct ffo_container a = lite_cont("a", "10.1.1.1");
-	struct ffo_rule rule;
-	sqlite3 *db;
-	struct lite_end *e;
-
-	assert_int_equal(lite_add(t, &a), 0);
-	assert_int_equal(lite_up(t, "h0", "boot 1"), 0);
-	store_sqlite.close(t->s);
-	t->s = NULL;
-	assert_int_equal(sqlite3_open(t->file, &db), SQLITE_OK);
-	assert_int_equal(
-		sqlite3_exec(db,
-			     "ALTER TABLE hosts DROP COLUMN wire; DROP TABLE policy;"
-			     "DROP INDEX containers_of_host; DROP TABLE tenants; DROP TABLE store;"
-			     "ALTER TABLE containers DROP COLUMN limits;"
-			     "ALTER TABLE containers DROP COLUMN device_name;"
-			     "ALTER TABLE containers DROP COLUMN devices;"
-			     "PRAGMA user_version = 1",
-			     NULL, NULL, NULL),
-		SQLITE_OK);
-	sqlite3_close(db);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(lite_open(t, &t->s), 0);
-		lite_expect_container(t, &a);
-		e = LITE_CALL(t, host_get, "h0", lite_host_done);
-		assert_string_equal(e->h.instance, "boot 1");
-		assert_string_equal(e->h.wire, "");
-		assert_int_equal(ffo_rule_make(&rule, "red", "blue", true), 0);
-		assert_int_equal(LITE_CALL(t, policy_set, &rule, lite_done)->err, 0);
-		assert_int_equal(lite_set_tenant(t, "red", 1), 0);
-		store_sqlite.close(t->s);
-		t->s = NULL;
-	}
-}
-
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* Whatever step fails, the change does not take place, and the next one does. */
@@ -419,7 +378,6 @@ int main(void)
 			LITE_TEST(test_ids_are_not_used_again), LITE_TEST(test_identity),
 			LITE_TEST(test_kept), LITE_TEST(test_unique),
 			LITE_TEST(test_unique_in_file), LITE_TEST(test_hosts),
-			LITE_TEST(test_lists), LITE_TEST(test_upgrade),
-			LITE_TEST(test_fail_nth_step), LITE_TEST(test_fail_host_down),
-			LITE_TEST(test_fail_reads));
+			LITE_TEST(test_lists), LITE_TEST(test_fail_nth_step),
+			LITE_TEST(test_fail_host_down), LITE_TEST(test_fail_reads));
 }

@@ -50,8 +50,7 @@ static void records_come_back(void **state)
 
 	(void)state;
 	data = rec_container(&c, &len);
-	assert_int_equal(rec_to_container(data, len, &c2),
-			 0); /* as it was before there were limits */
+	assert_int_equal(rec_to_container(data, len, &c2), 0); /* without limits */
 	assert_memory_equal(&c, &c2, sizeof(c));
 	free(data);
 	c.limits.tx_rate = 7;
