@@ -59,7 +59,7 @@ int ctl_dealloc_mw(struct ctl_call *c, const struct ff_dealloc_mw_req *req,
 	err = ctl_obj_destroy(&mw->o);
 	if (!err && c->ctl->orch && published)
 		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, published);
-	return err;
+	return err ? err : ctl_after_copies(c);
 }
 
 static void mw_obj_forget(struct fast *f, struct obj *o)

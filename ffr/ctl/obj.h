@@ -55,6 +55,11 @@ bool ctl_look(struct ctl_call *c, bool writes, ctl_serve_fn *serve, const void *
 		return it ? ctl_obj_destroy(&it->o) : -EINVAL;                                     \
 	}
 
+/*
+ * copies.c: copies of the session's memory that are queued are begun anew, so that they look again what is there; 0, or
+ * CTL_LATER: the call is answered with 0 when those under way have ended, after 0.2 s at the latest.
+ */
+int ctl_after_copies(struct ctl_call *c);
 /* What the answer to each way of registering tells of the MR. */
 #define MR_TELL(resp, of)                                                                          \
 	do {                                                                                       \

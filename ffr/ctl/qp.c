@@ -339,8 +339,6 @@ static void windows_go(struct fast *f, struct qp *qp)
 	}
 }
 
-CTL_DESTROY(destroy_qp, qp_handle_get, qp)
-
 static void qp_forget(struct fast *f, struct obj *o)
 {
 	struct qp *qp = obj_of(o, qp);
@@ -378,3 +376,13 @@ static void qp_free(struct obj *o)
 }
 
 const struct obj_ops qp_obj_ops = { .forget = qp_forget, .free = qp_free };
+
+int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
+		   struct ff_destroy_qp_resp *resp)
+{
+	struct qp *qp = qp_handle_get(c->s, req->qp);
+	int err = qp ? ctl_obj_destroy(&qp->o) : -EINVAL;
+
+	(void)resp;
+	return err ? err : ctl_after_copies(c);
+}
