@@ -96,6 +96,19 @@ moved() {
 }
 wait_for 60 moved || fail "UCX has not used mlx5_1: $(($(bytes mlx5_1) - was)) words"
 
+if gcc -x c -o "$OUT/direct" - -libverbs -lmlx5 2>/dev/null <<'C'; then
+#include <infiniband/mlx5dv.h>
+int main(void)
+{
+	struct ibv_device **l = ibv_get_device_list(0);
+
+	return !l || !l[0] || mlx5dv_is_supported(l[0]);
+}
+C
+	step "libmlx5 does not take it for a ConnectX"
+	inside "$A" "$OUT/direct" || fail "mlx5dv_is_supported()"
+fi
+
 step "libfabric: a domain for each"
 inside "$A" fi_info -p verbs >"$OUT/info" 2>&1 || fail "fi_info: $(<"$OUT/info")"
 grep -q 'domain: mlx5_0' "$OUT/info" || fail "$(grep domain "$OUT/info" | sort -u)"
