@@ -322,6 +322,10 @@ class Plan:
         arm64 = self.arm64() if "arm64" in kinds else []
         self.jobs = [j for j in self.jobs if j.kind in kinds and j.level in self.levels and
                      (pattern is None or pattern.search(j.name))]
+        first = {}
+        for job in self.jobs:
+            if first.setdefault(job.name, job).cmd != job.cmd:
+                self.errors.append(f"{job.name} is two tests: {first[job.name].cmd[-1]}, {job.cmd[-1]}")
         # Some tests do more at night, and less in CI.
         self.jobs = list({j.name: j for j in reversed(self.jobs)}.values())[::-1]
         for job in self.jobs:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 900
-# libfabric.sh - programs of libfabric's fabtests that check their data (-v), built with libfabric of today:
+# libfabric_head.sh - programs of libfabric's fabtests that check their data (-v), built with libfabric of today:
 # reliable datagrams on connections and on datagrams. Without any setting libfabric takes the device before TCP.
 # tests/system/fabtests.sh runs all of fabtests, of this release too, where FABTESTS names their folder.
 . "$(dirname "$0")/../rig/shell/lab.sh"
