@@ -24,7 +24,7 @@
 #   make lint       the checks of the source text only
 #   make coverage   lines and branches that the unit and system tests run, by room: tests/coverage
 #   make fuzz-coverage   what the fuzz targets reach, by llvm-cov
-#   make bench      the benchmarks, with their peers; writes the tables in docs/figures.md and README.md
+#   make bench      the benchmarks, with their peers; writes the tables in docs/figures.md
 #   make matrix     the compatibility matrix: runs the programs, writes the table into docs/programs.md
 #   make judge      what the kernel's rxe and rdma_cm answer, anew, in a VM: tests/conformance/judge-rxe.txt
 #   make format     clang-format in place

@@ -2,7 +2,7 @@
 /*
  * ffrio.h - the calls of /dev/ffrio, which programs include and the module ffrio.ko answers. Messages
  * between endpoints of RapidIO nodes, by contiguous buffers of the kernel's and DMA; one-sided access to
- * windows. docs/ffrio.md tells what goes over the link.
+ * windows. docs/internals/ffrio.md tells what goes over the link.
  *
  *	node		a master port of this machine, or one that is reached through it: its destination ID
  *	endpoint	0 to 63 of a node; a file is bound to one by FFRIO_BIND, and receives what is

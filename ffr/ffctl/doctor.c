@@ -97,7 +97,7 @@ static const char *orchestrator_advice(const char *why)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strstr(why, known[i].word))
 			return known[i].advice;
-	return "journalctl SYSLOG_IDENTIFIER=ffr tells more; hosts.md has the set-up";
+	return "journalctl SYSLOG_IDENTIFIER=ffr tells more; docs/operate/several-hosts.md has the set-up";
 }
 
 /* Reading goes on without space, so the orchestrator is connected, but nothing can be added. */

@@ -274,8 +274,7 @@ void doctor_engines(struct findings *f, const char *daemon_json, const char *cdi
 	bool docker = check_daemon_json(f, daemon_json), any = check_cdi(f, cdi, containers);
 
 	if (!docker && !any)
-		finding(f, FINDING_NOTE,
-			"\"One machine in five minutes\" of deploy/README.md has the two ways",
+		finding(f, FINDING_NOTE, "docs/quickstart.md has the two ways",
 			"engines: none knows freeflow by one flag (%s, %s): containers are started with "
 			"the flags of ffctl container show NAME --docker",
 			daemon_json, cdi);

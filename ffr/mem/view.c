@@ -14,8 +14,9 @@
  * wait for the process's lock, a userfaultfd or a disk. So what a client does to its memory never delays a runner.
  * After execve() or the process's end there is nothing in its views any more.
  *
- * A NIC cannot have what a view has (docs/ffmem.md). One that pages on demand has pages of FFMEM_PAGES beside it, which
- * are such that its driver can take them; they are in the same place as the view, but of shared memory only.
+ * A NIC cannot have what a view has (docs/internals/ffmem.md). One that pages on demand has pages of FFMEM_PAGES
+ * beside it, which are such that its driver can take them; they are in the same place as the view, but of shared memory
+ * only.
  *
  * A view takes of the router's address space as much as the MR is long, whatever it holds, so SHARE_VIEW counts it
  * in units of 1 GB. Who gets none has its copies made as without the module.

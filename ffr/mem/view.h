@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * view.h - clients' pages in the router's address space by ffmem.ko, where it is loaded (docs/ffmem.md). See view.c.
+ * view.h - clients' pages in the router's address space by ffmem.ko, where it is loaded. See view.c, and
+ * docs/internals/ffmem.md.
  * Control thread, no lock, but for view_at() and what uses its address: [lock].
  */
 #ifndef FFR_MEM_VIEW_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * rio.h - RapidIO: frames of two routers by blocks of ffrio (kmod/ffrio.h) instead of TCP. docs/rapidio.md has the
- * protocol.
+ * rio.h - RapidIO: frames of two routers by blocks of ffrio (kmod/ffrio.h) instead of TCP.
+ * docs/carriers/rapidio.md has the protocol.
  *
  * Job: for each connected router an endpoint of /dev/ffrio, and a stream in either direction on it (struct wire_by).
  * Verbs are the software device's, which sends and receives frames as with TCP. Neighbours: wire/tcp.c, which calls

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * main.c - parameters, load and unload, and the master ports that the kernel has or gets: each becomes
- * a port of ours. See ../ffrio.h for the calls, docs/ffrio.md for what goes over the link.
+ * a port of ours. See ../ffrio.h for the calls, docs/internals/ffrio.md for what goes over the link.
  *
  * Tests: vm/ffrio.sh
  */
@@ -31,7 +31,7 @@ MODULE_PARM_DESC(dma_channels, "DMA channels of a port, 1 to 8");
 unsigned int ffrio_ahead = 2;
 module_param_named(ahead, ffrio_ahead, uint, 0644);
 MODULE_PARM_DESC(ahead, "blocks that a sender asks for ahead of its copy");
-/* Measured (docs/ffrio.md): below this the wait for the receiver costs more than the copy. */
+/* Measured (docs/internals/ffrio.md): below this the wait for the receiver costs more than the copy. */
 unsigned int ffrio_zero_copy = 524288;
 module_param_named(zero_copy, ffrio_zero_copy, uint, 0644);
 MODULE_PARM_DESC(zero_copy, "bytes from which on a send is from the program's pages; 0: never");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * proto.c - peers of a port: hello and its loss, life and death, and which doorbell goes where. The
- * theory is in docs/ffrio.md.
+ * theory is in docs/internals/ffrio.md.
  *
  * A pair of ports is up when each knows the other's incarnation, and every restart of either side gets
  * a new one. Doorbells to one receiver arrive in order, if they do: so after a hello nothing comes that

@@ -3,7 +3,7 @@
  * proto.h - ffrio's doorbell protocol as a state machine: no locks, no clock, no device of its own. The
  * module calls it with its port's lock held and is called back by struct ffrio_ops, under that lock;
  * the unit tests (tests/unit/kmod) call it with virtual time and join two of them by a wire that loses
- * and repeats. docs/ffrio.md has the protocol: layout of doorbells, states, timers, what each end does
+ * and repeats. docs/internals/ffrio.md has the protocol: layout of doorbells, states, timers, what each end does
  * on loss.
  *
  *	proto.c	peers: hello, loss, death; what came in; timers

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * main.c - vmport.ko from load to unload: master ports in software, the switch between them, and
- * links to other kernels' switches. See vmport_int.h for who does what, docs/rapidio.md for its use.
+ * links to other kernels' switches. See vmport_int.h for who does what, docs/carriers/rapidio.md for its use.
  *
  * Tests: vm/vmport.sh
  */

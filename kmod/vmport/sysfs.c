@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * sysfs.c - a port's files, below /sys/class/rapidio_port/rapidioN: settings and faults in vmport/,
- * counters in statistics/. docs/rapidio.md says what each means.
+ * counters in statistics/. docs/carriers/rapidio.md says what each means.
  */
 #include <linux/sysfs.h>
 

@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# papers.sh - the documents: links lead to files, sources that architecture.md names are there, and
-# make bench and make matrix find their tables.
+# papers.sh - the documents: what papers.py looks for (links, headings, sources, code blocks, dates), and that make bench and make
+# matrix find their tables. The pages of docs/reference have each JSON field, metric and environment variable that there is.
+# tests/packages/papers.sh runs the commands.
 set -eu -o pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
+BUILD=${BUILD:-build}
 bad=0
 
 say() {
@@ -11,16 +13,71 @@ say() {
 	bad=1
 }
 
-papers=(*.md docs/*.md deploy/*.md tests/fuzz/*.md)
-for paper in "${papers[@]}"; do
-	while read -r link; do
-		[[ -z $link || -e $(dirname "$paper")/$link ]] || say "$paper: $link is not there"
-	done < <(grep -oE '\]\([^)]*\)' "$paper" | sed 's/^](//; s/)$//; s/#.*//; /^https:/d')
+python3 -B tests/conformance/papers.py || bad=1
+
+# A router of its own says which fields and metrics there are: reference/ has each by its name.
+dir=$(mktemp -d /tmp/freeflow-papers.XXXXXX)
+ctl() {
+	"$BUILD/bin/ffctl" --admin "$dir/admin.sock" "$@"
+}
+printf '%s\n' "runtime_dir = \"$dir/run\"" "admin_socket = \"$dir/admin.sock\"" 'store = ":memory:"' 'sandbox = "off"' \
+	"metrics = \"unix:$dir/metrics.sock\"" >"$dir/ffr.conf"
+"$BUILD/bin/ffr" --config "$dir/ffr.conf" >"$dir/log" 2>&1 &
+router=$!
+trap 'kill $router; wait $router; rm -rf "$dir"' EXIT
+for ((i = 0; i < 200; i++)); do
+	! ctl ping >/dev/null 2>&1 || break
+	sleep 0.05
+done
+ctl container add a --rate 1Gbit --max-cpu 0.5 >/dev/null || say "no router to ask: $(<"$dir/log")"
+ctl policy allow red default/a >/dev/null 2>&1
+ctl tenant set red --rate 2Gbit >/dev/null 2>&1
+{
+	printf 'GET /metrics HTTP/1.0\r\n\r\n' | python3 -c 'import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(sys.stdin.buffer.read())
+sys.stdout.buffer.write(b"".join(iter(lambda: s.recv(65536), b"")))' "$dir/metrics.sock" >"$dir/metrics"
+	sed -n 's/^# HELP \([a-z_]*\) .*/\1/p' "$dir/metrics" >"$dir/names"
+	[[ $(wc -l <"$dir/names") -gt 40 ]] || say "few metrics: $(<"$dir/metrics")"
+	while read -r name; do
+		grep -qF "\`$name\`" docs/reference/metrics.md || say "docs/reference/metrics.md does not have $name"
+	done <"$dir/names"
+}
+for command in "container list" "container list --all" "container show a" "stats a --latency --qps" "stats a --mrs" "top --once" \
+	"events" "host list" "policy list" "tenant list" "doctor" "ping"; do
+	# shellcheck disable=SC2086
+	ctl --json $command >"$dir/json" 2>/dev/null || [[ $command == doctor ]] || say "ffctl --json $command fails"
+	python3 - "$command" "$dir/json" <<'PYTHON' || bad=1
+import json, re, sys
+
+told = set(re.findall(r"`([a-z0-9_]+)`", open("docs/reference/json.md", encoding="utf-8").read()))
+# Their members are those of ffctl(8) and verbs: counters, statuses, limits, reasons.
+WHOLE = {"counters", "completions", "copied_bytes", "limits", "usage"}
+bad = False
+
+
+def look(value, seen):
+    global bad
+    for v in value if isinstance(value, list) else [value]:
+        if isinstance(v, dict):
+            for key, member in v.items():
+                if key not in told:
+                    print(f"docs/reference/json.md does not have '{key}' of ffctl --json {sys.argv[1]}")
+                    bad = True
+                if key not in WHOLE:
+                    look(member, seen)
+
+
+look(json.load(open(sys.argv[2], encoding="utf-8")), set())
+sys.exit(bad)
+PYTHON
 done
 
-while read -r source; do
-	compgen -G "$source" >/dev/null || say "docs/architecture.md: $source is not there"
-done < <(grep -oE "\`(ff[lro]|tests)/[^\` ]+\`" docs/architecture.md | tr -d "\`")
+# The environment: each variable that the sources read.
+while read -r name; do
+	grep -qF "\`$name\`" docs/reference/environment.md || say "docs/reference/environment.md does not have $name"
+done < <(grep -rhoE 'getenv\("[A-Z_]+"\)' ffl ffr ffo --include='*.c' | sed 's/.*("//; s/").*//' | sort -u)
 
 grep -q '<!-- matrix: begin -->' docs/programs.md || say "docs/programs.md has no place for the matrix"
 
@@ -49,10 +106,6 @@ WANT = {
         "| one that is not | 5.00 us |  |  |  |  |  | 2000-01-01 00:00 UTC | `a-new-one` |",
         "| of a narrow table | 7.00 1/s |  |  |  |  |  | 2000-01-01 00:00 UTC | `zk-publish` |",
         "| another calls | 1.00 | 2.00 | 0.50 x | must | 3.00 |  |  |  |  |  | 2000-01-01 00:00 UTC | `hostile-calls` |",
-    },
-    "README.md": {
-        "| one that is there | 2.00 ns | peer: 1.00 ns | 2.00 x | <= 4 x | <= 3 x | aim | "
-        "2000-01-01 00:00 UTC | `write-latency` |",
     },
 }
 LINE = "- 2000-01-01 00:00 UTC; 2 cores of a CPU; Linux 6.1; commit abc; 7 repetitions"

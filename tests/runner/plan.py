@@ -201,12 +201,12 @@ class Plan:
                 self.add(job)
 
     def packages(self):
-        """The first one builds them, for the other to install and to compare."""
+        """The first one builds them, for the others to install and to compare."""
         self.scripts("packages", "packages")
         for job in self.jobs:
             if job.kind == "packages":
                 job.alone = "packages"
-            if job.name == "packages/install":
+            if job.name in ("packages/install", "packages/papers"):
                 job.needs.add("packages/build")
 
     # ---- kinds with a lab ----

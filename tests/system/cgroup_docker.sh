@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: docker
 # timeout: 300
-# cgroup_docker.sh - containers of Docker whose cgroups the router knows, as deploy/README.md tells it: by a
+# cgroup_docker.sh - containers of Docker whose cgroups the router knows, as docs/operate/limits-and-tenants.md tells it: by a
 # process, by the engine's names, by --cgroup-parent. tests/hostile/cgroup.sh has the attacks.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 

@@ -103,7 +103,7 @@ static void remap_client(void)
 /* The client finds nothing to read or write, its QP ends, and no other; then it is there again. */
 enum how_gone { UNMAPPED, READ_ONLY, NO_ACCESS, CUT_OFF, NUM_GONE };
 
-/* Before Linux 6.11 nobody tells the router what a process may do with its pages (docs/odp.md). */
+/* Before Linux 6.11 nobody tells the router what a process may do with its pages (docs/internals/odp.md). */
 static bool is_known(enum how_gone how)
 {
 	struct ff_vma v;

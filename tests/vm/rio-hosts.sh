@@ -36,7 +36,7 @@ uplink=/sys/devices/platform/vmport-uplink.0
 network_up() {
 	modprobe virtio_net
 	await test -e /sys/class/net/eth0
-	# The kernel asks the far switch with spinlocks held (docs/rapidio.md), so the answers must come on the other CPU.
+	# The kernel asks the far switch with spinlocks held (docs/carriers/rapidio.md), so the answers must come on the other CPU.
 	awk -F: '/virtio.*(input|output)/ { print $1 }' /proc/interrupts | while read -r irq; do
 		echo 2 >"/proc/irq/$irq/smp_affinity"
 	done

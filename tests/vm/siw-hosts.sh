@@ -5,7 +5,7 @@
 # the NIC's address; those of VM b connect to it, through rdma_cm.
 #
 # This test is not part of every run, because siw of Linux 6.1 loses the first message of some connections on a busy machine
-# (docs/nic.md). The pair of programs then ends after a minute and fails; the other pairs still run.
+# (docs/carriers/nic.md). The pair of programs then ends after a minute and fails; the other pairs still run.
 #
 # night: vm
 # timeout: 1200
@@ -65,7 +65,7 @@ for p in "ca host" "host cb" "ca cb"; do
 	rdma_pair "rdma_client-$a-$b" "$a" "$b"
 done
 # No perftest server in a container with its client beside the other router: that client makes two connections on iWARP, and
-# a container may be too slow to accept the second one (docs/nic.md).
+# a container may be too slow to accept the second one (docs/carriers/nic.md).
 for p in "host cb" "ca cb"; do
 	read -r a b <<<"$p"
 	perf "write_bw-$a-$b" "$a" "$b" ib_write_bw -n 100 -s 65536

@@ -137,7 +137,7 @@ for p in "peer h0c0" "h0c0 peer"; do
 	check "ucmatose-$a-$b" ucmatose_pair "$a" "$b"
 	check "rdma_client-$a-$b" client_pair "$a" "$b"
 done
-# Perftest does more on iWARP than on other devices (docs/nic.md): its client makes two connections, and a server in a container
+# Perftest does more on iWARP than on other devices (docs/carriers/nic.md): its client makes two connections, and a server in a container
 # may be too slow to accept the second one; its server in ib_send_bw writes credits to its client. So either the server is on
 # siw itself, or both programs are in containers.
 check send_lat-peer-h0c0 perf peer h0c0 ib_send_lat -n 100 -s 64

@@ -103,7 +103,7 @@ fi
 modprobe -q virtio_net
 await test -e /sys/class/net/eth0
 declare -A address=([a]=10.151.9.1 [b]=10.151.9.2)
-# The kernel asks the far switch with spinlocks held (docs/rapidio.md), so the answers must come on the other CPU.
+# The kernel asks the far switch with spinlocks held (docs/carriers/rapidio.md), so the answers must come on the other CPU.
 awk -F: '/virtio.*(input|output)/ { print $1 }' /proc/interrupts | while read -r irq; do
 	echo 2 >"/proc/irq/$irq/smp_affinity"
 done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""The tables of docs/figures.md and README.md: the rows of a run, in the place of those with their keys.
+"""The tables of docs/figures.md: the rows of a run, in the place of those with their keys.
 
 A table stands between two lines, and what is around it is people's:
 

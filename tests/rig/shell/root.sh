@@ -30,13 +30,22 @@ root_tar() { # SUITE: prints the tar file's path; fails where there is no such r
 	echo "$tar"
 }
 
+# The hierarchies of cgroups of version 1 that a root has beside systemd's own. Docker needs more than systemd.
+ROOT_CONTROLLERS=
+
+root_hierarchies() {
+	local h
+	for h in systemd unified memory pids $ROOT_CONTROLLERS .; do
+		[[ ! -e /sys/fs/cgroup/$h/cgroup.procs ]] || echo "/sys/fs/cgroup/$h"
+	done
+}
+
 # Boots the root's systemd in namespaces and cgroups of its own: ROOT_PID and ROOT_GROUP. Fails where it does not start.
 root_boot() { # ROOT
 	local h
 	ROOT_GROUP=freeflow-root.$$
 	(
-		for h in /sys/fs/cgroup/{systemd,unified,memory,pids,.}; do
-			[[ -e $h/cgroup.procs ]] || continue
+		for h in $(root_hierarchies); do
 			mkdir -p "$h/$ROOT_GROUP"
 			echo "$BASHPID" >"$h/$ROOT_GROUP/cgroup.procs"
 		done
@@ -56,12 +65,16 @@ root_boot() { # ROOT
 				mkdir sys/fs/cgroup/{unified,systemd}
 				mount -t cgroup2 cgroup2 sys/fs/cgroup/unified
 				mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd
+				for h in $2; do
+					mkdir sys/fs/cgroup/$h
+					mount -t cgroup -o $h cgroup sys/fs/cgroup/$h
+				done
 			fi
 			mkdir -p run/old
 			pivot_root . run/old
 			umount -l /run/old
 			exec /usr/bin/env -i container=freeflow-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-				/lib/systemd/systemd --unit=multi-user.target' - "$1"
+				/lib/systemd/systemd --unit=multi-user.target' - "$1" "$ROOT_CONTROLLERS"
 	) </dev/null >"$1.log" 2>&1 &
 	ROOT_JOB=$!
 	for ((h = 0; h < 100; h++)); do
@@ -85,7 +98,7 @@ root_down() {
 	local h
 	[[ -z ${ROOT_PID-} ]] || kill -KILL "$ROOT_PID" 2>/dev/null
 	wait "${ROOT_JOB-}" 2>/dev/null
-	for h in /sys/fs/cgroup/{systemd,unified,memory,pids,.}; do
+	for h in $(root_hierarchies); do
 		[[ ! -d $h/${ROOT_GROUP:?} ]] || find "$h/$ROOT_GROUP" -depth -type d -exec rmdir {} \; 2>/dev/null
 	done
 }
