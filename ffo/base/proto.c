@@ -30,6 +30,21 @@ const uint8_t ffo_op_caller[] = {
 #undef X
 };
 
+static const bool for_operators[] = {
+#define X(NAME, name, caller, host, operator)                                                      \
+	FFO_CALLER_##caller == FFO_CALLER_ANY &&FFO_GRANT_##operator== FFO_GRANT_ALL,
+	FFO_OPS(X)
+#undef X
+};
+
+int ffo_op_for_operators(const char *name)
+{
+	for (int i = 0; i < FFO_NUM_OPS; i++)
+		if (!strcmp(name, ffo_op_name[i]))
+			return for_operators[i] ? i : -EOPNOTSUPP;
+	return -EOPNOTSUPP;
+}
+
 const char *const ffo_mode_name[] = {
 #define X(num, NAME, name) [num] = #name,
 	FFO_MODES(X)
@@ -388,7 +403,7 @@ int ffo_host_from_json(json_t *j, struct ffo_host *h)
 	int up;
 
 	memset(h, 0, sizeof(*h));
-	if (json_unpack(j, "{s:s, s:s, s?s, s:b, s:I}", "name", &name, "instance", &instance,
+	if (json_unpack(j, "{s:s, s:s, s:s, s:b, s:I}", "name", &name, "instance", &instance,
 			"wire", &wire, "up", &up, "last_seen", &last_seen))
 		return -EINVAL;
 	if (copy_name(h->name, name) || !text_ok(instance) || !text_ok(wire) || last_seen < 0)

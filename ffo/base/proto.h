@@ -458,6 +458,11 @@ enum {
 
 extern const char *const ffo_op_name[FFO_NUM_OPS];
 extern const uint8_t ffo_op_caller[FFO_NUM_OPS]; /* enum ffo_caller */
+/*
+ * The op of that name, if an operator may ask for it. The admin socket of a router passes such a request on to the
+ * orchestrator as it is. -EOPNOTSUPP: there is none.
+ */
+int ffo_op_for_operators(const char *name);
 extern const char *const ffo_mode_name[FFO_NUM_MODES];
 
 /*

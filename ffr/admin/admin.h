@@ -71,8 +71,11 @@ void admin_reply_came(struct admin_conn *conn, struct container *c, json_t *answ
 struct container *admin_named(struct admin_conn *conn, json_t *msg);
 /* Is the change only to be tried? Then it is not made in this host either. (ops.c) */
 bool admin_is_dry_run(json_t *msg);
-/* Those of the named fields that are there, for the orchestrator. */
-json_t *admin_fields(json_t *msg, const char *const *names);
+/*
+ * An op of the orchestrator's for operators: the request is passed on as it is, and so is the answer. False: it is
+ * none. (cluster.c)
+ */
+bool admin_forward(struct admin_conn *conn, const char *op, json_t *msg);
 
 /*
  * X(name, tries): the ops that a router serves itself, because something of its host is in them, and whether one can
@@ -81,36 +84,25 @@ json_t *admin_fields(json_t *msg, const char *const *names);
  * cluster.c, and the others in ops.c.
  */
 #define ADMIN_OPS(X)                                                                               \
-	X(version)                                                                                 \
-	X(dry_run)                                                                                 \
-	X(health)                                                                                  \
-	X(container_add)                                                                           \
-	X(container_set)                                                                           \
-	X(container_rm)                                                                            \
-	X(container_list)                                                                          \
-	X(container_show)                                                                          \
-	X(container_thread)                                                                        \
-	X(container_nic)                                                                           \
-	X(container_runs)                                                                          \
-	X(stats)                                                                                   \
-	X(trace)                                                                                   \
-	X(events)                                                                                  \
-	X(qp_list)                                                                                 \
-	X(mr_list)                                                                                 \
-	X(container_migrate)                                                                       \
-	X(container_ask)                                                                           \
-	X(cluster_list)                                                                            \
-	X(map_list)                                                                                \
-	X(map_lookup)                                                                              \
-	X(host_list)                                                                               \
-	X(store_accept)                                                                            \
-	X(store_backup)                                                                            \
-	X(policy_list)                                                                             \
-	X(policy_set)                                                                              \
-	X(policy_rm)                                                                               \
-	X(tenant_list)                                                                             \
-	X(tenant_set)
-#define X(name) void admin_##name(struct admin_conn *conn, json_t *msg);
+	X(version, false)                                                                          \
+	X(health, false)                                                                           \
+	X(container_add, true)                                                                     \
+	X(container_set, true)                                                                     \
+	X(container_rm, true)                                                                      \
+	X(containers, false)                                                                       \
+	X(container_show, false)                                                                   \
+	X(container_thread, false)                                                                 \
+	X(container_nic, false)                                                                    \
+	X(container_runs, false)                                                                   \
+	X(stats, false)                                                                            \
+	X(trace, false)                                                                            \
+	X(events, false)                                                                           \
+	X(qp_list, false)                                                                          \
+	X(mr_list, false)                                                                          \
+	X(container_migrate, true)                                                                 \
+	X(container_ask, false)                                                                    \
+	X(store_accept, false)
+#define X(name, tries) void admin_##name(struct admin_conn *conn, json_t *msg);
 ADMIN_OPS(X)
 #undef X
 

@@ -31,43 +31,14 @@ static void forwarded(void *arg, int status, const char *text, json_t *answer)
 	admin_reply(conn, answer);
 }
 
-static void forward(struct admin_conn *conn, enum ffo_op op, json_t *fields)
+bool admin_forward(struct admin_conn *conn, const char *name, json_t *msg)
 {
-	orch_call(admin_conf(conn)->ctl->orch, op, fields, forwarded, conn);
-}
+	int op = ffo_op_for_operators(name);
 
-void admin_map_list(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "after", "limit", NULL };
-	const char *name = json_string_value(json_object_get(msg, "name"));
-	json_t *fields = admin_fields(msg, names);
-	struct container *c;
-
-	if (json_object_get(msg, "name")) {
-		c = name ? container_find(admin_conf(conn)->ctl, name) : NULL;
-		if (!c) {
-			json_decref(fields);
-			admin_error(conn, -ENOENT, "no container \"%.64s\" on this host",
-				    name ? name : "");
-			return;
-		}
-		json_object_set_new(fields, "container", json_integer(c->id));
-	}
-	forward(conn, FFO_OP_MAP_LIST, fields);
-}
-
-void admin_map_lookup(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "name", "ip", "tenant", "rkey", NULL };
-
-	forward(conn, FFO_OP_MAP_GET, admin_fields(msg, names));
-}
-
-void admin_host_list(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "after", "limit", NULL };
-
-	forward(conn, FFO_OP_HOST_LIST, admin_fields(msg, names));
+	if (op < 0)
+		return false;
+	orch_call(admin_conf(conn)->ctl->orch, (enum ffo_op)op, json_incref(msg), forwarded, conn);
+	return true;
 }
 
 static void accepted(void *arg, int err, const char *why, uint32_t kept, uint32_t gone)
@@ -85,53 +56,6 @@ void admin_store_accept(struct admin_conn *conn, json_t *msg)
 {
 	(void)msg;
 	orch_accept(admin_conf(conn)->ctl->orch, accepted, conn);
-}
-
-void admin_store_backup(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "copy", "offset", NULL };
-
-	forward(conn, FFO_OP_STORE_BACKUP, admin_fields(msg, names));
-}
-
-void admin_cluster_list(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "after", "limit", NULL };
-
-	forward(conn, FFO_OP_CONTAINER_LIST, admin_fields(msg, names));
-}
-
-void admin_policy_list(struct admin_conn *conn, json_t *msg)
-{
-	(void)msg;
-	forward(conn, FFO_OP_POLICY_LIST, json_object());
-}
-
-void admin_policy_set(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "a", "b", "action", "dry_run", NULL };
-
-	forward(conn, FFO_OP_POLICY_SET, admin_fields(msg, names));
-}
-
-void admin_policy_rm(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "a", "b", "dry_run", NULL };
-
-	forward(conn, FFO_OP_POLICY_RM, admin_fields(msg, names));
-}
-
-void admin_tenant_list(struct admin_conn *conn, json_t *msg)
-{
-	(void)msg;
-	forward(conn, FFO_OP_TENANT_LIST, json_object());
-}
-
-void admin_tenant_set(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "tenant", "limits", "dry_run", NULL };
-
-	forward(conn, FFO_OP_TENANT_SET, admin_fields(msg, names));
 }
 
 /* ---- moving a container --------------------------------------------------------------------- */

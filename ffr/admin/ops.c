@@ -155,7 +155,7 @@ struct container *admin_named(struct admin_conn *conn, json_t *msg)
 	return c;
 }
 
-void admin_container_list(struct admin_conn *conn, json_t *msg)
+void admin_containers(struct admin_conn *conn, json_t *msg)
 {
 	const struct admin_conf *a = admin_conf(conn);
 	struct orch_state o;
@@ -301,7 +301,15 @@ void admin_container_runs(struct admin_conn *conn, json_t *msg)
 
 /* ---- the orchestrator's -------------------------------------------------------------------- */
 
-json_t *admin_fields(json_t *msg, const char *const *names)
+bool admin_is_dry_run(json_t *msg)
+{
+	const json_t *j = json_object_get(msg, "dry_run");
+
+	return j && !(json_is_integer(j) && !json_integer_value(j));
+}
+
+/* Those of the named fields that are there, for the orchestrator. */
+static json_t *fields_of(json_t *msg, const char *const *names)
 {
 	json_t *fields = json_object(), *v;
 
@@ -538,7 +546,7 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 	ch = change_new(conn, msg);
 	if (!ch)
 		return;
-	fields = admin_fields(msg, names);
+	fields = fields_of(msg, names);
 	json_object_set_new(fields, "host", json_string(a->host));
 	if (!json_object_get(fields, "mode"))
 		json_object_set_new(fields, "mode", json_string(ffo_mode_name[a->mode]));
@@ -601,8 +609,8 @@ void admin_container_set(struct admin_conn *conn, json_t *msg)
 	if (!told && !json_object_get(msg, "limits") && ch->tells_cgroup)
 		changed_here(ch, c->name);
 	else
-		orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_SET,
-			  admin_fields(msg, names), changed, ch);
+		orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_SET, fields_of(msg, names),
+			  changed, ch);
 }
 
 /* A container that is removed; what runs then has a folder without a socket. */

@@ -66,8 +66,9 @@ struct admin_conn {
 static const struct {
 	const char *name;
 	void (*fn)(struct admin_conn *conn, json_t *msg);
+	bool tries;
 } ops[] = {
-#define X(name) { #name, admin_##name },
+#define X(name, tries) { #name, admin_##name, tries },
 	ADMIN_OPS(X)
 #undef X
 };
@@ -266,11 +267,15 @@ static void serve_line(struct admin_conn *conn, const char *line, size_t len)
 	for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		if (strcmp(op, ops[i].name))
 			continue;
-		ops[i].fn(conn, msg);
+		if (admin_is_dry_run(msg) && !ops[i].tries)
+			admin_error(conn, -EINVAL, "%s cannot be tried", op);
+		else
+			ops[i].fn(conn, msg);
 		json_decref(msg);
 		return;
 	}
-	admin_error(conn, -EOPNOTSUPP, "unknown op");
+	if (!admin_forward(conn, op, msg))
+		admin_error(conn, -EOPNOTSUPP, "unknown op");
 	json_decref(msg);
 }
 

@@ -108,7 +108,7 @@ static int write_file(const json_t *spec, const char *path)
 static json_t *current(void)
 {
 	char admin[PATH_MAX], lib[PATH_MAX];
-	json_t *answer = router_itself(json_pack("{s:s}", "op", "container_list"), "", 0), *spec;
+	json_t *answer = router_itself(json_pack("{s:s}", "op", "containers"), "", 0), *spec;
 
 	if (!realpath(admin_socket(), admin))
 		fail("%s: %m", admin_socket());

@@ -191,7 +191,7 @@ void cmd_map_lookup(int argc, char **argv)
 		{ "tenant", required_argument, NULL, 't' },
 		{ 0 },
 	};
-	json_t *request = json_pack("{s:s}", "op", "map_lookup"), *answer;
+	json_t *request = json_pack("{s:s}", "op", "map_get"), *answer;
 	struct in6_addr addr;
 	struct ffo_map m;
 	int o;

@@ -558,7 +558,7 @@ static void list_print(const json_t *list, const struct list_wish *w)
 void cmd_container_list(int argc, char **argv)
 {
 	struct list_wish w = list_parse(argc, argv);
-	json_t *list = router_list(w.all ? "cluster_list" : "container_list", "containers"), *name;
+	json_t *list = router_list(w.all ? "container_list" : "containers", "containers"), *name;
 	size_t i;
 
 	list = list_choose(list, &w);

@@ -63,7 +63,7 @@ static void check_router(struct doctor *d)
 		finding(&d->f, FINDING_OK, NULL, "router: ffr %s on %s answers",
 			str_of(d->version, "version"), str_of(d->version, "hostname"));
 	d->health = ask(d, "health", NULL, false);
-	d->containers = ask(d, "container_list", NULL, true);
+	d->containers = ask(d, "containers", NULL, true);
 	if (d->health && !json_is_true(json_object_get(d->health, "userfaultfd")))
 		finding(&d->f, FINDING_NOTE,
 			"Linux 6.1 and later have it; a router in a container needs --device "
@@ -215,7 +215,7 @@ static void check_hosts(struct doctor *d)
 /* Where it is, if it is not here. */
 static void check_elsewhere(struct doctor *d, const char *name)
 {
-	json_t *answer = ask(d, "cluster_list", NULL, true), *c;
+	json_t *answer = ask(d, "container_list", NULL, true), *c;
 	const char *host = NULL;
 	size_t i;
 

@@ -272,7 +272,7 @@ void cmd_tenant_rm(int argc, char **argv)
 	json_decref(answer);
 	if (!known)
 		fail_status(EXIT_NOT_FOUND, "tenant %s has no limits", tenant);
-	list = router_list("cluster_list", "containers");
+	list = router_list("container_list", "containers");
 	json_array_foreach(list, i, j)
 		if (!strcmp(str_of(j, "tenant"), tenant))
 			fail("tenant %s has containers, %s among them: remove them first", tenant,

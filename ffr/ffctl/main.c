@@ -287,7 +287,9 @@ static json_t *content(json_t *answer)
 
 json_t *change(json_t *request)
 {
-	return dry_run ? json_pack("{s:s, s:o}", "op", "dry_run", "request", request) : request;
+	if (dry_run && request)
+		json_object_set_new(request, "dry_run", json_integer(1));
+	return request;
 }
 
 void dry_run_tell(json_t *j)

@@ -13,7 +13,7 @@
 /* Names of containers, by their numbers. */
 static json_t *container_names(void)
 {
-	json_t *list = router_list("cluster_list", "containers"), *names = json_object(), *c;
+	json_t *list = router_list("container_list", "containers"), *names = json_object(), *c;
 	char id[16];
 	size_t i;
 
@@ -92,6 +92,15 @@ static const char *map_container(int argc, char **argv)
 	return name;
 }
 
+static json_t *container_id(const char *name)
+{
+	json_t *answer = router_call(json_pack("{s:s, s:s}", "op", "container_get", "name", name));
+	json_t *id = json_incref(json_object_get(json_object_get(answer, "container"), "id"));
+
+	json_decref(answer);
+	return id;
+}
+
 void cmd_map_list(int argc, char **argv)
 {
 	static const char *const heads[] = { "CONTAINER", "RKEY",    ">SESSION",
@@ -100,15 +109,15 @@ void cmd_map_list(int argc, char **argv)
 	const char *only = map_container(argc, argv), *name;
 	json_t *names = only ? json_object() : container_names(), *list = json_array(),
 	       *after = NULL;
-	json_t *request, *answer, *row;
+	json_t *request, *answer, *row, *id_of = only ? container_id(only) : NULL;
 	struct table *t = table_new(heads);
 	struct ffo_map m;
 	char id[16];
 	size_t i;
 
 	do {
-		request = json_pack("{s:s, s:o*, s:s*}", "op", "map_list", "after", after, "name",
-				    only);
+		request = json_pack("{s:s, s:o*, s:O*}", "op", "map_list", "after", after,
+				    "container", id_of);
 		answer = router_call(request);
 		json_array_foreach(json_object_get(answer, "maps"), i, row) {
 			if (ffo_map_from_json(row, &m))
@@ -126,4 +135,5 @@ void cmd_map_list(int argc, char **argv)
 		table_print(t);
 	json_decref(list);
 	json_decref(names);
+	json_decref(id_of);
 }

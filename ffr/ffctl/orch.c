@@ -35,19 +35,6 @@ static struct {
 	json_t *answer;
 } conn;
 
-/* The router's requests that are the orchestrator's, with the same fields. */
-static const struct {
-	const char *name;
-	enum ffo_op op;
-} ops[] = {
-	{ "host_list", FFO_OP_HOST_LIST },	 { "cluster_list", FFO_OP_CONTAINER_LIST },
-	{ "container_rm", FFO_OP_CONTAINER_RM }, { "map_list", FFO_OP_MAP_LIST },
-	{ "map_lookup", FFO_OP_MAP_GET },	 { "policy_list", FFO_OP_POLICY_LIST },
-	{ "policy_set", FFO_OP_POLICY_SET },	 { "policy_rm", FFO_OP_POLICY_RM },
-	{ "tenant_list", FFO_OP_TENANT_LIST },	 { "tenant_set", FFO_OP_TENANT_SET },
-	{ "store_backup", FFO_OP_STORE_BACKUP },
-};
-
 /* ---- the connection -------------------------------------------------------------------------- */
 
 static void answered(void *arg, int err, const char *why, json_t *answer)
@@ -134,24 +121,6 @@ static void orch_open(void)
 
 /* ---- requests as a router takes them ----------------------------------------------------------- */
 
-/* A list is of the container with that id, where a router would know the name. */
-static int map_list(json_t *fields, json_t **answer)
-{
-	json_t *name = json_object_get(fields, "name"), *got;
-
-	if (name) {
-		if (ask(FFO_OP_CONTAINER_GET, json_pack("{s:O}", "name", name), &got)) {
-			json_decref(fields);
-			return conn.err;
-		}
-		json_object_set(fields, "container",
-				json_object_get(json_object_get(got, "container"), "id"));
-		json_object_del(fields, "name");
-		json_decref(got);
-	}
-	return ask(FFO_OP_MAP_LIST, fields, answer);
-}
-
 /* Addresses and mode are for when it is not used, as a router has it. */
 static int set(json_t *fields, json_t **answer)
 {
@@ -226,26 +195,20 @@ static int migrate(json_t *fields, json_t **answer)
 
 int orch_exchange(const json_t *request, json_t **answer)
 {
-	bool tries = !strcmp(str_of(request, "op"), "dry_run");
-	const json_t *asked = tries ? json_object_get(request, "request") : request;
-	const char *name = str_of(asked, "op");
-	json_t *fields = json_copy((json_t *)asked);
+	const char *name = str_of(request, "op");
+	int op = ffo_op_for_operators(name);
+	json_t *fields;
 
-	if (tries)
-		json_object_set_new(fields, "dry_run", json_integer(1));
-	json_object_del(fields, "op");
-	orch_open();
 	*answer = NULL;
+	if (strcmp(name, "container_migrate") != 0 && (op < 0 || op == FFO_OP_CONTAINER_ADD))
+		usage_fail(OF_A_ROUTER);
+	orch_open();
+	fields = json_copy((json_t *)request);
+	json_object_del(fields, "op");
 	if (!strcmp(name, "container_migrate"))
 		return migrate(fields, answer);
-	if (!strcmp(name, "container_set"))
-		return set(fields, answer);
-	if (!strcmp(name, "map_list"))
-		return map_list(fields, answer);
-	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-		if (!strcmp(name, ops[i].name))
-			return ask(ops[i].op, fields, answer);
-	usage_fail(OF_A_ROUTER);
+	return op == FFO_OP_CONTAINER_SET ? set(fields, answer) :
+					    ask((enum ffo_op)op, fields, answer);
 }
 
 const char *orch_why(void)

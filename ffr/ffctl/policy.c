@@ -22,7 +22,7 @@ static json_t *all_containers(void)
 	static json_t *list; /* one list for both parties of a rule */
 
 	if (!list)
-		list = router_list("cluster_list", "containers");
+		list = router_list("container_list", "containers");
 	return list;
 }
 

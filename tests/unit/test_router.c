@@ -50,7 +50,7 @@ static void containers_come_and_go(void **state)
 	json_decref(j);
 	assert_true(there("containers/web/ffr.sock")); /* by the time of the answer */
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"db\"}"));
-	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 2);
+	assert_int_equal(count("{\"op\":\"containers\"}", "containers"), 2);
 	assert_int_equal(count("{\"op\":\"stats\"}", "containers"), 2);
 	assert_int_equal(count("{\"op\":\"stats\",\"name\":\"db\"}", "containers"), 1);
 	assert_int_equal(count("{\"op\":\"host_list\"}", "hosts"), 1);
@@ -62,7 +62,7 @@ static void containers_come_and_go(void **state)
 	assert_int_equal(container_find(&rt.ctl, "web")->mode, FF_MODE_SOCKET);
 	json_decref(ask("{\"op\":\"container_rm\",\"name\":\"web\"}"));
 	assert_false(there("containers/web"));
-	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 1);
+	assert_int_equal(count("{\"op\":\"containers\"}", "containers"), 1);
 }
 
 /* It is this host's: the orchestrator is not asked. test_cgroup.c has who is kept out by it. */
@@ -208,7 +208,9 @@ static void bad_requests_are_answered(void **state)
 	ask_fails("{\"op\":\"container_show\",\"name\":\"x\"}", "ENOENT");
 	ask_fails("{\"op\":\"container_rm\",\"name\":[1]}", "EINVAL");
 	ask_fails("{\"op\":\"stats\",\"name\":\"x\"}", "ENOENT");
-	ask_fails("{\"op\":\"map_list\",\"name\":\"x\"}", "ENOENT");
+	ask_fails("{\"op\":\"container_get\",\"name\":\"x\"}", "ENOENT");
+	ask_fails("{\"op\":\"map_list\",\"name\":\"x\"}",
+		  "EINVAL"); /* by the id that container_get tells */
 	assert_false(there("containers/x"));
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"x\"}"));
 	ask_fails("{\"op\":\"container_add\",\"name\":\"x\"}", "EEXIST");
@@ -264,6 +266,13 @@ static void the_admin_socket_is_roots(void **state)
 
 #define MAPS "{\"op\":\"map_list\"}"
 
+static const char *maps_of(const char *name, char *text, size_t size)
+{
+	snprintf(text, size, "{\"op\":\"map_list\",\"container\":%u}",
+		 container_find(&rt.ctl, name)->id);
+	return text;
+}
+
 /* The orchestrator, which was away, answers again. */
 static void maps_are_told(void)
 {
@@ -281,6 +290,7 @@ static void maps_are_told(void)
 static void mappings_are_published_and_withdrawn(void **state)
 {
 	struct ff_reg_mr_resp mr[20], last;
+	char text[64];
 	struct ffo_map m;
 	uint32_t pd;
 	json_t *j;
@@ -297,7 +307,7 @@ static void mappings_are_published_and_withdrawn(void **state)
 	for (int i = 0; i < 20; i++)
 		dereg(s, mr[i].mr);
 	WAIT_FOR(count(MAPS, "maps") == 1);
-	j = ask("{\"op\":\"map_list\",\"name\":\"a\"}");
+	j = ask(maps_of("a", text, sizeof(text)));
 	assert_int_equal(ffo_map_from_json(json_array_get(json_object_get(j, "maps"), 0), &m), 0);
 	assert_int_equal(m.rkey, last.rkey);
 	assert_int_equal(m.addr, 0x1000);
@@ -305,7 +315,7 @@ static void mappings_are_published_and_withdrawn(void **state)
 	assert_int_equal(m.access, IBV_ACCESS_REMOTE_READ);
 	assert_int_equal(m.container, container_find(&rt.ctl, "a")->id);
 	json_decref(j);
-	assert_int_equal(count("{\"op\":\"map_list\",\"name\":\"b\"}", "maps"), 0);
+	assert_int_equal(count(maps_of("b", text, sizeof(text)), "maps"), 0);
 	/* registered and gone again before its batch, and with it a whole session */
 	dereg(s, reg(s, pd).mr);
 	reg(s, pd);

@@ -111,7 +111,7 @@ def limit_cpu(bench, lab):
 
 def _many(admin, lab, n):
     """n more containers, as far as they are not there; their names."""
-    there = {c["name"] for c in admin.call(op="container_list")["containers"]}
+    there = {c["name"] for c in admin.call(op="containers")["containers"]}
     names = [f"many{i}" for i in range(n)]
     for i, name in enumerate(names):
         if name not in there:

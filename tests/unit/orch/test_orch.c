@@ -182,7 +182,7 @@ static enum map_answer map(uint32_t rkey, uint64_t addr)
 /* Containers of the cluster that run. */
 static unsigned num_active(void)
 {
-	json_t *j = ask("{\"op\":\"cluster_list\"}"), *c;
+	json_t *j = ask("{\"op\":\"container_list\"}"), *c;
 	unsigned n = 0;
 	size_t i;
 
@@ -241,11 +241,11 @@ static void its_memory_is_known(void **state)
 	say_ok("{'op':'map_withdraw','id':6,'maps':[[%lld,77]]}", (long long)id);
 	WAIT_FOR(map(77, 0x1000) != MAP_OK);
 	/* what administrators see */
-	j = ask("{\"op\":\"map_lookup\",\"ip\":\"10.77.0.50\",\"rkey\":78}");
+	j = ask("{\"op\":\"map_get\",\"ip\":\"10.77.0.50\",\"rkey\":78}");
 	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "host"), "name")),
 			    "h1");
 	json_decref(j);
-	ask_fails("{\"op\":\"map_lookup\",\"name\":\"far\",\"rkey\":77}", NULL);
+	ask_fails("{\"op\":\"map_get\",\"name\":\"far\",\"rkey\":77}", NULL);
 }
 
 /* It runs, so it is not moved; by force it is, and its programs lose the device. */
@@ -408,6 +408,32 @@ static bool allowed(const char *tenant)
 	return yes;
 }
 
+/* What the router does not serve itself goes to the orchestrator as it is, but not what is a host's to ask. */
+static void operators_ops_are_passed_on(void **state)
+{
+	static const char *const hosts[] = { "hello",	    "host_register",	"map_drop",
+					     "map_publish", "container_active", "resolve" };
+	char text[64];
+	json_t *j;
+
+	(void)state;
+	j = ask("{\"op\":\"container_get\",\"name\":\"near\"}");
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(j, "container"), "host")), "h0");
+	json_decref(j);
+	ask_fails("{\"op\":\"host_list\",\"unknown\":1}", "EINVAL");
+	for (unsigned i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+		snprintf(text, sizeof(text), "{\"op\":\"%s\",\"container\":1}", hosts[i]);
+		ask_fails(text, "EOPNOTSUPP");
+	}
+	/* a change is made unless its try is understood, and only what can be tried is */
+	ask_fails("{\"op\":\"store_accept\",\"dry_run\":1}", "EINVAL");
+	ask_fails("{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{},\"dry_run\":true}",
+		  "EINVAL");
+	json_decref(ask("{\"op\":\"container_rm\",\"name\":\"near\",\"dry_run\":true}"));
+	assert_int_equal(count("{\"op\":\"containers\"}", "containers"), 1);
+}
+
 static void the_policy_is_for_all_hosts(void **state)
 {
 	(void)state;
@@ -423,6 +449,8 @@ static void the_policy_is_for_all_hosts(void **state)
 	ask_fails("{\"op\":\"policy_rm\",\"a\":\"red\",\"b\":\"default/near\"}", "ENOENT");
 	ask_fails("{\"op\":\"policy_set\",\"a\":\"r d\",\"b\":\"b\",\"action\":\"deny\"}",
 		  "EINVAL");
+	json_decref(ask("{\"op\":\"policy_rm\",\"a\":\"red\",\"b\":\"default\",\"dry_run\":1}"));
+	assert_int_equal(count("{\"op\":\"policy_list\"}", "rules"), 1);
 	/* it is known before there are containers to which it applies */
 	ffo_stop();
 	WAIT_FOR(!rt.ctl.orch->up);
@@ -515,7 +543,7 @@ static bool refused(const char *word)
 /* Of the one container in the store. */
 static json_int_t stored_max_qp(void)
 {
-	json_t *j = ask("{\"op\":\"cluster_list\"}"), *list = json_object_get(j, "containers");
+	json_t *j = ask("{\"op\":\"container_list\"}"), *list = json_object_get(j, "containers");
 	json_t *limits = json_object_get(json_array_get(list, 0), "limits");
 	json_int_t n = json_integer_value(json_object_get(limits, "max_qp"));
 
@@ -566,7 +594,7 @@ static void an_empty_store_is_not_taken(void **state)
 	ffo_start();
 	WAIT_FOR(refused("another store"));
 	assert_ptr_equal(container_find(&rt.ctl, "near"), c);
-	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 1);
+	assert_int_equal(count("{\"op\":\"containers\"}", "containers"), 1);
 	ask_fails("{\"op\":\"container_rm\",\"name\":\"near\"}", "ENOTCONN");
 
 	accept_store(1, 0);
@@ -689,8 +717,8 @@ int main(void)
 			T(a_container_that_just_began_is_not_moved),
 			T(moves_that_fail_leave_nothing), T(who_runs_is_told),
 			T(what_was_missed_is_made_up_for), T(groups_are_of_all_hosts),
-			T(the_policy_is_for_all_hosts), T(limits_are_in_force),
-			T(an_empty_store_is_not_taken), T(a_backup_is_not_taken),
-			T(a_store_may_have_somebody_else),
+			T(operators_ops_are_passed_on), T(the_policy_is_for_all_hosts),
+			T(limits_are_in_force), T(an_empty_store_is_not_taken),
+			T(a_backup_is_not_taken), T(a_store_may_have_somebody_else),
 			cmocka_unit_test(silence_is_not_waited_for));
 }

@@ -2,7 +2,7 @@
 /* build: ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_proto.c - ffo/base/proto.c: what is told of a container of another host: its addresses, its
- * devices.
+ * devices; and which ops are for operators.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -110,8 +110,19 @@ static void devices_are_told(void **state)
 	json_decref(j);
 }
 
+static void ops_for_operators(void **state)
+{
+	(void)state;
+	assert_int_equal(ffo_op_for_operators("policy_set"), FFO_OP_POLICY_SET);
+	assert_int_equal(ffo_op_for_operators("map_get"), FFO_OP_MAP_GET);
+	assert_int_equal(ffo_op_for_operators("hello"), -EOPNOTSUPP); /* of each connection, once */
+	assert_int_equal(ffo_op_for_operators("map_unwatch"), -EOPNOTSUPP); /* of a host */
+	assert_int_equal(ffo_op_for_operators("policy"), -EOPNOTSUPP);
+	assert_int_equal(ffo_op_for_operators(""), -EOPNOTSUPP);
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(addresses_have_room), cmocka_unit_test(devices_have_names),
-			cmocka_unit_test(devices_are_told));
+			cmocka_unit_test(devices_are_told), cmocka_unit_test(ops_for_operators));
 }
