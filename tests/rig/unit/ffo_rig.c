@@ -383,7 +383,7 @@ void start(struct test *t)
 	static const char *const pools[] = { "10.1.0.0/29", "fd01::/120", "big=10.0.0.0/8" };
 	struct ffo_conf conf = { .pools = pools,
 				 .num_pools = 3,
-				 .write_timeout = WRITE_TIMEOUT,
+				 .write_timeout = 1000000, /* ms: by hand only */
 				 .patience = PATIENCE,
 				 .max_clients = MAX_CLIENTS,
 				 .store_ops = &store_faulty };

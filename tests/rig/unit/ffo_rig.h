@@ -10,11 +10,10 @@
 
 #include "ffo/server/server.h"
 
-#define MAX_CLIENTS   4
-#define WRITE_TIMEOUT 30   /* ms */
-#define PATIENCE      20   /* ms */
-#define BATCH	      500u /* mappings of publish_batch() */
-#define CONTS	      4u   /* containers that they are of */
+#define MAX_CLIENTS 4
+#define PATIENCE    20	 /* ms */
+#define BATCH	    500u /* mappings of publish_batch() */
+#define CONTS	    4u	 /* containers that they are of */
 
 /* A store in front of store_sqlite. */
 struct faulty {

@@ -132,7 +132,6 @@ static void test_map_slow_watcher(void **state)
 		json_decref(ask_ok(t, 0, "'container_add','name':'c%u'", i));
 	router(t, 1);
 	c = LIST_FIRST(&t->ffo->conns);
-	t->ffo->write_timeout = 1000000;
 	json_decref(ask_ok(t, 1, "'map_watch','container':2"));
 	/* Rows of containers 1..4 in turn, and each session's of container 2 go once in between. */
 	for (uint32_t i = 0; i < 40000; i += BATCH) {
@@ -188,7 +187,6 @@ static void test_map_long_listing(void **state)
 		publish_some(t, i, PIECE, 4096);
 	router(t, 1);
 	c = LIST_FIRST(&t->ffo->conns);
-	t->ffo->write_timeout = 1000000;
 	json_decref(ask_ok(t, 1, "'map_watch','container':1"));
 	fill(t, c);
 	json_decref(ask_ok(t, 0, "'map_withdraw','maps':[[1,1]]"));	   /* listed already */
@@ -213,7 +211,6 @@ static void test_map_many_changes(void **state)
 	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
 	router(t, 1);
 	c = LIST_FIRST(&t->ffo->conns);
-	t->ffo->write_timeout = 1000000;
 	json_decref(ask_ok(t, 1, "'map_watch','container':1"));
 	assert_int_equal(follow(t, 1, rows, &epoch), 0);
 	for (unsigned i = 1; conn_has_room(c); i++)

@@ -245,14 +245,13 @@ static void test_slow_client(void **state)
 
 	fill_maps(t);
 	hello(t, 1);
-	t->ffo->write_timeout = 1000000; /* not yet */
 	flood(t, 1);
 	assert_true(last_conn(t)->paused);
 	assert_true(uv_stream_get_write_queue_size(&last_conn(t)->stream) < 2 * FFO_LINE_MAX);
 	/* Others are served. */
 	json_decref(ask_ok(t, 0, "'container_get','name':'c0'"));
 	/* It never reads: it is dropped. */
-	uv_timer_start(&last_conn(t)->timer, last_conn(t)->timer.timer_cb, WRITE_TIMEOUT, 0);
+	uv_timer_start(&last_conn(t)->timer, last_conn(t)->timer.timer_cb, 0, 0);
 	wait_conns(t, 1);
 	json_decref(ask_ok(t, 0, "'container_get','name':'c0'"));
 }
@@ -265,7 +264,6 @@ static void test_late_client(void **state)
 
 	fill_maps(t);
 	hello(t, 1);
-	t->ffo->write_timeout = 1000000;
 	sent = flood(t, 1);
 	assert_true(last_conn(t)->paused);
 	while (sent--)
@@ -282,7 +280,6 @@ static void test_many_requests(void **state)
 	char text[NUM * 40] = "", *p = text;
 
 	router(t, 0);
-	t->ffo->write_timeout = 1000000;
 	faulty->mute = true; /* none can be answered */
 	for (int i = 1; i <= NUM; i++)
 		p += sprintf(p, "{\"id\":7,\"op\":\"resolve\",\"lid\":%d}\n", i);
@@ -302,7 +299,6 @@ static void test_gone_client(void **state)
 
 	fill_maps(t);
 	hello(t, 1);
-	t->ffo->write_timeout = 1000000;
 	flood(t, 1);
 	close(t->fd[1]);
 	t->fd[1] = -1;

@@ -170,8 +170,7 @@ static void test_late_client(void **state)
 	raw_open(t, &r, address);
 	raw_flood(t, &r);
 	assert_true(secure_last_conn(t)->paused);
-	uv_timer_start(&secure_last_conn(t)->timer, secure_last_conn(t)->timer.timer_cb,
-		       WRITE_TIMEOUT, 0);
+	uv_timer_start(&secure_last_conn(t)->timer, secure_last_conn(t)->timer.timer_cb, 0, 0);
 	wait_conns(t, 1);
 	raw_close(&r);
 	json_decref(ask_ok(t, 0, "'container_get','name':'c0'"));
