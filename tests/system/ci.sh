@@ -25,6 +25,12 @@ grep -q 'as b ibv_rc_pingpong' "$OUT/example" || fail "the example is another on
 nobody bash -e "$OUT/example" >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
 (($(grep -c '1000 iters' "$OUT/log") == 2)) || fail "$(<"$OUT/log")"
 
+step "the names of devices"
+nobody "$OUT/with-rdma" --device-name mlx5_0 --devices 2 a -- as a ibv_devices >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
+[[ $(awk '/mlx5/ { print $1 }' "$OUT/log" | xargs) == "mlx5_0 mlx5_1" ]] || fail "$(<"$OUT/log")"
+nobody "$OUT/with-rdma" --device-name a/b a -- true >"$OUT/log" 2>&1 && fail "a/b is a name"
+grep -q '"a/b" is no name of a device' "$OUT/log" || fail "$(<"$OUT/log")"
+
 step "status and messages"
 nobody "$OUT/with-rdma" a -- sh -c 'exit 7' >"$OUT/log" 2>&1
 [[ $? == 7 ]] || fail "its status is not the command's: $(<"$OUT/log")"
