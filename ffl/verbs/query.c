@@ -179,8 +179,8 @@ FFL_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 }
 
 /*
- * Newer than the headers that this is built with: the rate of the port as it is now, in units of 100 Mbit/s, of all lanes.
- * Speed and width are the codes of ibv_port_attr. NCCL 2.30 warns its user where this fails.
+ * Newer than the headers that this is built with: the rate of all lanes of the port, in units of 100 Mbit/s. Speed
+ * and width are the codes of ibv_port_attr. NCCL 2.30 warns its user where this fails.
  */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
 FFL_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)

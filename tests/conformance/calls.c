@@ -105,7 +105,7 @@ static void unsupported(void)
 	} ints[] = {
 		{ "ibv_query_ece", "IBVERBS_1.10" },
 		{ "ibv_set_ece", "IBVERBS_1.10" },	     { "ibv_dealloc_dmah", "IBVERBS_1.15" },
-		{ "ibv_query_port_speed", "IBVERBS_1.16" },  { "ibv_destroy_comp_cntr", "IBVERBS_1.18" },
+		{ "ibv_destroy_comp_cntr", "IBVERBS_1.18" },
 		{ "ibv_set_comp_cntr", "IBVERBS_1.18" },     { "ibv_set_err_comp_cntr", "IBVERBS_1.18" },
 		{ "ibv_inc_comp_cntr", "IBVERBS_1.18" },     { "ibv_inc_err_comp_cntr", "IBVERBS_1.18" },
 		{ "ibv_read_comp_cntr", "IBVERBS_1.18" },    { "ibv_read_err_comp_cntr", "IBVERBS_1.18" },

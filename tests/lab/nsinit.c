@@ -3,9 +3,10 @@
  * nsinit.c - `nsinit NAME DIR SOCKETS LIB`: process 1 of a container of the lab's netns engine. Single thread.
  *
  * netns.sh starts it in fresh mount, PID, IPC, UTS and network namespaces; every mount made here is private and
- * goes with the namespace. DIR/hosts becomes /etc/hosts, SOCKETS appears as /run/freeflow, and programs find the
- * libraries in LIB by /etc/ld.so.preload, and by /etc/ld.so.cache where they load them by name later. DIR/pid, its number
- * outside, is there when all is done. A program and not a script, because forty commands took half a second of CPU time.
+ * goes with the namespace. DIR/hosts becomes /etc/hosts, and SOCKETS appears as /run/freeflow. Programs find the
+ * libraries in LIB by /etc/ld.so.preload, and by /etc/ld.so.cache where they load them by name later. DIR/pid, its
+ * number outside, is there when all is done. A program and not a script, because forty commands took half a second of
+ * CPU time.
  */
 #include <assert.h>
 #include <errno.h>
@@ -189,7 +190,7 @@ static void preload(const char *lib)
 	write_file("/etc/ld.so.preload", list, len);
 }
 
-/* A program that loads "libibverbs.so" itself, as NCCL does, would get the package's: the preload list has another name. */
+/* A program that loads "libibverbs.so" itself, as NCCL does, gets the package's if only the preload list names ours. */
 static void cache(void)
 {
 	static const char *const names[NUM_NAMES] = { "libibverbs.so.1", "librdmacm.so.1",

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # night: docker
 # timeout: 900
-# debian13.sh - UCX 1.18 and libfabric 2.1 in containers of Debian 13, with no variable set: both take the device rather than TCP.
-# Each runs over TCP after that, for its figures.
+# debian13.sh - UCX 1.18 and libfabric 2.1 in containers of Debian 13, with no variable set: both take the device rather
+# than TCP. Each runs over TCP after that, for its figures.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$TREE/tests/rig/shell/programs.sh"
 
@@ -13,7 +13,9 @@ own_lab --image debian13+libfabric-bin --containers 2
 # ucx TEST SIZE COUNT [NAME=VALUE]...: the report has so many iterations.
 ucx() {
 	pair "$A" "$B" env "${@:4}" ucx_perftest -P 0 -t "$1" -s "$2" -n "$3" -w 10 -f
-	awk -v n="$3" '$1 == n && NF == 8 { ok = 1; print "   latency " $3 " us, " $6 " MB/s" } END { exit !ok }' "$OUT/client" || {
+	awk -v n="$3" '
+		$1 == n && NF == 8 { ok = 1; print "   latency " $3 " us, " $6 " MB/s" }
+		END { exit !ok }' "$OUT/client" || {
 		cat "$OUT/client"
 		fail "no report of $3 iterations"
 	}

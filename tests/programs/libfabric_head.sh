@@ -19,7 +19,8 @@ fabtest() {
 	timeout 170 "$LAB" exec "$A" -- "$fabtests/$program" "-b=$PORT" "$@" >"$OUT/server" 2>&1 </dev/null &
 	SERVER_JOB=$!
 	wait_for 60 server_ready "$A" || server_failed "$program"
-	timeout 170 "$LAB" exec "$B" -- "$fabtests/$program" "-b=$PORT" "$@" "$("$LAB" ip "$A")" >"$OUT/client" 2>&1 || status=$?
+	timeout 170 "$LAB" exec "$B" -- "$fabtests/$program" "-b=$PORT" "$@" "$("$LAB" ip "$A")" \
+		>"$OUT/client" 2>&1 || status=$?
 	((!status)) || kill $SERVER_JOB 2>/dev/null
 	wait $SERVER_JOB || server_status=$?
 	((!status && !server_status)) || {

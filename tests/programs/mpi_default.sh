@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 900
 # mpi_default.sh - Debian's Open MPI and MPICH with no setting that chooses a transport: do they take the device by
-# themselves? Each runs mpi_pingpong.c with its defaults, and Open MPI with TCP chosen after that, for its figures. MPICH does not,
-# because UCX 1.13 over TCP alone waits in MPI_Finalize() for ever between two containers of one host.
+# themselves? Each runs mpi_pingpong.c with its defaults, and Open MPI with TCP chosen after that, for its figures.
+# MPICH does not, because UCX 1.13 over TCP alone waits in MPI_Finalize() for ever between two containers of one host.
 #
 # Debian's /etc/openmpi/openmpi-mca-params.conf turns all of Open MPI's transports over verbs off, also for a NIC. So
 # Open MPI runs without that file as well, with what its authors made the default.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * mpi_pingpong.c - half a round trip of 8 bytes, and the rate of messages of 1 MB one way with 16 under way, between ranks 0 and
- * 1 of an MPI program. All received bytes are compared. Run by mpi_default.sh.
+ * mpi_pingpong.c - half a round trip of 8 bytes, and the rate of messages of 1 MB one way with 16 under way, between
+ * ranks 0 and 1 of an MPI program. All received bytes are compared. Run by mpi_default.sh.
  */
 #include <mpi.h>
 #include <stdio.h>

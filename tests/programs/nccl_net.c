@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * nccl_net.c - a user of a network plugin of NCCL (version 12 of its interface, as NCCL 2.30 has it) that takes the place of
- * NCCL itself, on host memory. Run by nccl.sh.
+ * nccl_net.c - a user of a network plugin of NCCL (version 12 of its interface, as NCCL 2.30 has it) that takes the
+ * place of NCCL itself, on host memory. Run by nccl_net.sh.
  *
  *     nccl_net PLUGIN.so -p PORT          the one side, which listens there for the other
  *     nccl_net PLUGIN.so -p PORT ADDRESS  the other side
  *
- * Both sides do what two ranks of NCCL do: each listens, connects to the peer and accepts the peer's connection without
- * blocking, registers its buffers, and keeps several requests under way in each direction. All received bytes are compared.
- * NCCL's core starts a receive for up to maxRecvs buffers with a tag each, and flushes what it has received into the memory
- * of a GPU; both are done here with host memory. The client prints the properties of the device, a latency and two rates.
+ * Both sides do what two ranks of NCCL do: each listens, connects to the peer and accepts the peer's connection
+ * without blocking, registers its buffers, and keeps several requests under way in each direction. All received bytes
+ * are compared. NCCL's core starts a receive for up to maxRecvs buffers with a tag each, and flushes what it has
+ * received into the memory of a GPU; both are done here with host memory. The client prints the properties of the
+ * device, a latency and two rates.
  */
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 600
-# nccl_net.sh - NCCL's transport over verbs (net_ib) without a GPU: nccl_net.c calls it as NCCL does, on host memory, with
-# NCCL's defaults. NCCL's transport over TCP does the same after that, for its figures beside these.
+# nccl_net.sh - NCCL's transport over verbs (net_ib) without a GPU: nccl_net.c calls it as NCCL does, on host memory,
+# with NCCL's defaults. NCCL's transport over TCP does the same after that, for its figures beside these.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$TREE/tests/rig/shell/programs.sh"
 
