@@ -10,17 +10,6 @@
 [[ $ENGINE == docker && $HOSTS == 1 ]] || skip "Debian 13 wants Docker"
 own_lab --image debian13+libfabric-bin --containers 2
 
-# ucx TEST SIZE COUNT [NAME=VALUE]...: the report has so many iterations.
-ucx() {
-	pair "$A" "$B" env "${@:4}" ucx_perftest -P 0 -t "$1" -s "$2" -n "$3" -w 10 -f
-	awk -v n="$3" '
-		$1 == n && NF == 8 { ok = 1; print "   latency " $3 " us, " $6 " MB/s" }
-		END { exit !ok }' "$OUT/client" || {
-		cat "$OUT/client"
-		fail "no report of $3 iterations"
-	}
-}
-
 # pingpong OPTIONS...: with its data compared (-c); all messages are acknowledged.
 pingpong() {
 	((++PORT))
@@ -37,11 +26,7 @@ pingpong() {
 }
 
 inside "$A" ucx_info -v | head -n 1
-for test in "tag_lat 8 2000" "tag_bw 1048576 200"; do
-	read -r name size count <<<"$test"
-	moved $((size * count)) ucx "$name" "$size" "$count"
-	ucx "$name" "$size" "$count" UCX_TLS=tcp,self
-done
+ucx_figures ucx_perftest
 inside "$A" fi_info --version | head -n 1
 moved $((10 << 20)) pingpong -e rdm
 pingpong -e rdm -p "tcp;ofi_rxm"

@@ -22,3 +22,26 @@ moved() {
 	bytes=$(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes) - before))
 	((bytes >= least)) || fail "$*: the router moved $bytes bytes only"
 }
+
+# ucx PERFTEST TEST SIZE COUNT [NAME=VALUE]...: UCX's ucx_perftest, and its report has so many iterations.
+ucx() {
+	pair "$A" "$B" env "${@:5}" "$1" -P 0 -t "$2" -s "$3" -n "$4" -w 10 -f
+	awk -v n="$4" '
+		$1 == n && NF == 8 { ok = 1; print "   latency " $3 " us, " $6 " MB/s" }
+		END { exit !ok }' "$OUT/client" || {
+		cat "$OUT/client"
+		fail "no report of $4 iterations"
+	}
+}
+
+# ucx_figures PERFTEST: with no variable set UCX takes the device. Each test runs over TCP after that, for its figures.
+ucx_figures() {
+	local name size count
+	while read -r name size count; do
+		moved $((size * count)) ucx "$1" "$name" "$size" "$count"
+		ucx "$1" "$name" "$size" "$count" UCX_TLS=tcp,self
+	done <<-TESTS
+		tag_lat 8 2000
+		tag_bw 1048576 200
+	TESTS
+}
