@@ -26,7 +26,7 @@ pingpong() {
 }
 
 inside "$A" ucx_info -v | head -n 1
-ucx_figures ucx_perftest
+ucx_figures ucx_perftest -P 0 # no MPI
 inside "$A" fi_info --version | head -n 1
 moved $((10 << 20)) pingpong -e rdm
 pingpong -e rdm -p "tcp;ofi_rxm"

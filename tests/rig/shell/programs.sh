@@ -23,23 +23,24 @@ moved() {
 	((bytes >= least)) || fail "$*: the router moved $bytes bytes only"
 }
 
-# ucx PERFTEST TEST SIZE COUNT [NAME=VALUE]...: UCX's ucx_perftest, and its report has so many iterations.
+# ucx TEST SIZE COUNT [NAME=VALUE]...: what UCX_PERFTEST is, and its report has so many iterations.
 ucx() {
-	pair "$A" "$B" env "${@:5}" "$1" -P 0 -t "$2" -s "$3" -n "$4" -w 10 -f
-	awk -v n="$4" '
+	pair "$A" "$B" env "${@:4}" "${UCX_PERFTEST[@]}" -t "$1" -s "$2" -n "$3" -w 10 -f
+	awk -v n="$3" '
 		$1 == n && NF == 8 { ok = 1; print "   latency " $3 " us, " $6 " MB/s" }
 		END { exit !ok }' "$OUT/client" || {
 		cat "$OUT/client"
-		fail "no report of $4 iterations"
+		fail "no report of $3 iterations"
 	}
 }
 
-# ucx_figures PERFTEST: with no variable set UCX takes the device. Each test runs over TCP after that, for its figures.
+# ucx_figures PERFTEST...: with no variable set UCX takes the device. Each test runs over TCP after that, for its figures.
 ucx_figures() {
 	local name size count
+	UCX_PERFTEST=("$@")
 	while read -r name size count; do
-		moved $((size * count)) ucx "$1" "$name" "$size" "$count"
-		ucx "$1" "$name" "$size" "$count" UCX_TLS=tcp,self
+		moved $((size * count)) ucx "$name" "$size" "$count"
+		ucx "$name" "$size" "$count" UCX_TLS=tcp,self
 	done <<-TESTS
 		tag_lat 8 2000
 		tag_bw 1048576 200
