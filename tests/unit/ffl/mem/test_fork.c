@@ -2,7 +2,7 @@
 /*
  * test_fork.c - ffl/mem/fork.c: registered memory in children, of every way of making one.
  *
- * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/track.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/track.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/region_rig.h"
-#include "ffl/mem/region.h"
+#include "ffl/mem/fork.c"
 
 extern char **environ;
 
@@ -262,8 +262,14 @@ static void after_the_device(void **state)
 /* The signal that a child sends itself before it has copied anything; 0: none. */
 static int signal_in_child;
 
+static char *map_in_child; /* a page that a child maps then; NULL: none */
+
 static void on_child(void)
 {
+	if (map_in_child)
+		memset(mmap(map_in_child, PG, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+			    -1, 0),
+		       0x77, PG);
 	if (signal_in_child)
 		raise(signal_in_child);
 }
@@ -299,6 +305,49 @@ static void child_does_not_get_on(void **state)
 		assert_int_equal(WTERMSIG(status), i ? SIGSEGV : SIGKILL);
 	}
 	rg_gone(mr, p, 8 * PG, 26);
+}
+
+/* Another library's handler has been there first, and wants its own memory. */
+static void what_a_child_has_mapped_stays(void **state)
+{
+	char *p = rg_map(8 * PG);
+	struct ibv_mr *mr;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_filled(p, 8 * PG, 26);
+	map_in_child = p + 2 * PG;
+	pid = fork();
+	if (!pid) {
+		for (size_t i = 0; i < PG; i++)
+			if (map_in_child[i] != 0x77)
+				_exit(1);
+		_exit(0);
+	}
+	map_in_child = NULL;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	rg_gone(mr, p, 8 * PG, 26);
+}
+
+/* What a child tells when it forks is not told to its own parent. */
+static void a_child_has_a_page_of_its_own(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	rg_dereg(rg_filled(rg_map(4 * PG), 4 * PG, 26));
+	pid = fork();
+	if (!pid) {
+		atomic_store(progress, 4711);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_not_equal(atomic_load(progress), 4711);
 }
 
 /* The library's descriptor of the file that has p; the router has others of it. */
@@ -386,5 +435,6 @@ int main(void)
 	return UNIT_RUN(T(forks), T(child_outlives_the_mr), T(large_regions_and_fork),
 			T(child_registers_the_same_memory), T(after_deregistration),
 			T(after_the_device), T(child_does_not_get_on),
+			T(what_a_child_has_mapped_stays), T(a_child_has_a_page_of_its_own),
 			T(descriptor_is_another_files), T(other_ways_of_making_a_process));
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -765,6 +766,45 @@ static void userfaultfd_closed_by_the_program(void **state)
 }
 
 /* The file's number is another file's by now: its pages are not mapped in place of the program's. */
+/* What a handler touches may be in a window that this thread has made, which it would wait for. */
+static void signals_wait_for_the_lock(void **state)
+{
+	sigset_t before, during, after;
+
+	(void)state;
+	assert_int_equal(sigprocmask(SIG_SETMASK, NULL, &before), 0);
+	assert_false(sigismember(&before, SIGUSR1));
+	ffl_regions_lock();
+	sigprocmask(SIG_SETMASK, NULL, &during);
+	ffl_regions_unlock();
+	sigprocmask(SIG_SETMASK, NULL, &after);
+	for (int sig = 1; sig < 32; sig++)
+		assert_true(sigismember(&during, sig) || sig == SIGKILL || sig == SIGSTOP);
+	assert_false(sigismember(&after, SIGUSR1));
+	assert_true(ffl_regions_lock_soon());
+	sigprocmask(SIG_SETMASK, NULL, &during);
+	ffl_regions_unlock();
+	assert_true(sigismember(&during, SIGUSR1));
+}
+
+static void maps_closed_by_the_program(void **state)
+{
+	int fd = ffl_regions_maps(), other = open("/dev/null", O_RDONLY | O_CLOEXEC), again;
+	char path[32], link[64] = "";
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ffl_regions_maps(), fd);
+	assert_int_equal(dup2(other, fd), fd);
+	again = ffl_regions_maps();
+	assert_int_not_equal(again, fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", again);
+	assert_true(readlink(path, link, sizeof(link) - 1) > 0);
+	assert_non_null(strstr(link, "/maps"));
+	close(fd);
+	close(other);
+}
+
 static void file_closed_by_the_program(void **state)
 {
 	char *p = rg_map(4 * PG), *q = rg_map(4 * PG);
@@ -873,5 +913,6 @@ int main(void)
 			T(the_same_again_and_again), T(regions_come_and_go), T(pages_of_a_pipe),
 			T(protections_are_kept), T(locked_memory_stays_locked),
 			T(many_small_regions), T(too_many_regions), T(file_closed_by_the_program),
+			T(signals_wait_for_the_lock), T(maps_closed_by_the_program),
 			T(userfaultfd_closed_by_the_program));
 }
