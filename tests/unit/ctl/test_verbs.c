@@ -552,11 +552,11 @@ static void a_cq_is_resized_while_it_holds_completions(void **state)
 		assert_int_equal(cq->ring[i].wr_id, i + 3);
 	req.cqe = 0;
 	assert_int_equal(RIG_CALL(g, s, RESIZE_CQ, &req, &resized), -EINVAL);
-	for (unsigned i = 0; i < 300;
+	for (unsigned i = 0; i < 2000;
 	     i++) { /* the former ring goes, and so does one that is too small */
-		req.cqe = i % 3 ? 8192 : 16;
-		assert_int_equal(RIG_CALL(g, s, RESIZE_CQ, &req, &resized), i % 3 ? 0 : -EINVAL);
-		if (i == 2)
+		req.cqe = i % 10 ? 16 : 8192;
+		assert_int_equal(RIG_CALL(g, s, RESIZE_CQ, &req, &resized), i % 10 ? -EINVAL : 0);
+		if (i == 10)
 			rings = session_seg_bytes(LIST_FIRST(&g->c[0]->sessions), SEG_RINGS);
 	}
 	assert_int_equal(session_seg_bytes(LIST_FIRST(&g->c[0]->sessions), SEG_RINGS), rings);
@@ -620,6 +620,26 @@ static void srqs_that_no_completion_can_name(void **state)
 	close(s);
 }
 
+static void windows_that_get_no_handle(void **state)
+{
+	int s = call_client(g, 0);
+	struct ff_alloc_mw_req req = { .pd = call_pd(g, s), .type = IBV_MW_TYPE_1 };
+	struct session *ses = LIST_FIRST(&g->c[0]->sessions);
+	const size_t n = 1000;
+	struct ff_alloc_mw_resp resp;
+	size_t before = 0;
+
+	(void)state;
+	ses->tab[OBJ_MW].max = 0;
+	for (size_t i = 0; i < 2 * n; i++) {
+		if (i == n)
+			before = unit_allocated();
+		assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &req, &resp), -ENOMEM);
+	}
+	assert_true(unit_allocated() < before + n * sizeof(struct mw));
+	close(s);
+}
+
 static void an_xrc_srq_holds_its_cq(void **state)
 {
 	struct ff_open_xrcd_req open = { .flags = FF_XRCD_CREATE };
@@ -648,6 +668,8 @@ static void xrc_domains_are_few(void **state)
 	struct ff_open_xrcd_req req = { .flags = FF_XRCD_CREATE, .has_file = 1 };
 	int s = call_client(g, 0), other = call_client(g, 0);
 	struct ff_open_xrcd_resp resp;
+	const size_t n = 1000;
+	size_t before = 0;
 
 	(void)state;
 	for (req.ino = 0; req.ino < XRCDS_MAX; req.ino++)
@@ -657,8 +679,16 @@ static void xrc_domains_are_few(void **state)
 	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), -ENOMEM);
 	req.has_file = 1;
 	req.ino = 7; /* one that is there */
-	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), 0);
-	assert_int_equal(call_one(g, s, FF_MSG_CLOSE_XRCD, resp.xrcd), 0);
+	req.flags = FF_XRCD_CREATE | FF_XRCD_EXCLUSIVE;
+	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), -EINVAL);
+	req.flags = FF_XRCD_CREATE;
+	for (size_t i = 0; i < 2 * n; i++) {
+		if (i == n)
+			before = unit_allocated();
+		assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), 0);
+		assert_int_equal(call_one(g, s, FF_MSG_CLOSE_XRCD, resp.xrcd), 0);
+	}
+	assert_true(unit_allocated() < before + n * sizeof(struct xrcd));
 	close(other);
 	rig_pump(g);
 	req.ino = XRCDS_MAX;
@@ -677,5 +707,6 @@ int main(void)
 			CALL_TEST(a_qp_goes_through_its_states),
 			CALL_TEST(a_cq_is_resized_while_it_holds_completions),
 			CALL_TEST(srqs_have_limits), CALL_TEST(srqs_that_no_completion_can_name),
-			CALL_TEST(an_xrc_srq_holds_its_cq), CALL_TEST(xrc_domains_are_few));
+			CALL_TEST(an_xrc_srq_holds_its_cq), CALL_TEST(windows_that_get_no_handle),
+			CALL_TEST(xrc_domains_are_few));
 }
