@@ -14,7 +14,7 @@
  * on in the ring of obj/events.c. Those that leave the ring before they are sent are lost to it:
  * the next line tells their number.
  *
- * Tests: unit/orch/test_orch.c, system/stats.sh
+ * Tests: unit/admin/test_socket.c, unit/orch/test_orch.c, system/stats.sh
  */
 #include "ffr/admin/admin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_http.c - the metrics' HTTP server: clients that say nothing, and requests that are refused. The clock is the test's, so that time-outs
- * take no time.
+ * test_http.c - the metrics' HTTP server: clients that say nothing, and requests that are refused. The clock is the
+ * test's, so that time-outs take no time.
  */
 #include "tests/rig/unit/unit.h"
 

@@ -111,6 +111,7 @@ static void the_token_is_the_key(void **state)
 {
 	static const uint8_t zero[FF_TOKEN_SZ];
 	struct client a, b, other;
+	uint8_t guess[FF_TOKEN_SZ];
 	uint32_t pd, h;
 
 	(void)state;
@@ -124,6 +125,11 @@ static void the_token_is_the_key(void **state)
 	assert_int_equal(import(&b, zero), -ENODEV);
 	assert_int_equal(import(&b, b.token), -ENODEV); /* its own */
 	assert_int_equal(import(&other, a.token), -ENODEV);
+	for (unsigned i = 0; i < FF_TOKEN_SZ; i++) { /* each byte of it counts */
+		memcpy(guess, a.token, sizeof(guess));
+		guess[i] ^= 1;
+		assert_int_equal(import(&b, guess), -ENODEV);
+	}
 	assert_int_equal(import(&b, a.token), 0);
 	assert_int_equal(import(&b, a.token), -EINVAL); /* once */
 	assert_int_equal(import_pd(&b, pd, &h), 0);

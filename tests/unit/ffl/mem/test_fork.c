@@ -332,6 +332,31 @@ static void what_a_child_has_mapped_stays(void **state)
 	rg_gone(mr, p, 8 * PG, 26);
 }
 
+/* The kernel's word: it writes nothing there. */
+static void protections_are_the_childs_too(void **state)
+{
+	int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC), status;
+	char *p = rg_map(8 * PG);
+	struct ibv_mr *mr;
+	pid_t pid;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_filled(p, 8 * PG, 26);
+	assert_int_equal(mprotect(p + 4 * PG, 4 * PG, PROT_READ), 0);
+	pid = fork();
+	if (!pid) {
+		if (read(zeros, p + PG, 1) != 1)
+			_exit(1);
+		_exit(read(zeros, p + 5 * PG, 1) == 1 || errno != EFAULT ? 2 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(mprotect(p, 8 * PG, RW), 0);
+	rg_gone(mr, p, 8 * PG, 26);
+	close(zeros);
+}
+
 /* What a child tells when it forks is not told to its own parent. */
 static void a_child_has_a_page_of_its_own(void **state)
 {
@@ -435,6 +460,7 @@ int main(void)
 	return UNIT_RUN(T(forks), T(child_outlives_the_mr), T(large_regions_and_fork),
 			T(child_registers_the_same_memory), T(after_deregistration),
 			T(after_the_device), T(child_does_not_get_on),
-			T(what_a_child_has_mapped_stays), T(a_child_has_a_page_of_its_own),
-			T(descriptor_is_another_files), T(other_ways_of_making_a_process));
+			T(what_a_child_has_mapped_stays), T(protections_are_the_childs_too),
+			T(a_child_has_a_page_of_its_own), T(descriptor_is_another_files),
+			T(other_ways_of_making_a_process));
 }

@@ -116,14 +116,14 @@ static void parts_are_replaced(void **state)
 /* Of MRs that are not there, of addresses that are not theirs, cut off. */
 static void events_of_nothing(void **state)
 {
-	char *q = rg_map(2 * MB),
-	     *p = rg_map(4 * MB); /* q is behind p, where the kernel maps downwards */
+	char *p = rg_map(6 * MB), *q = p + 4 * MB; /* right behind p */
 	struct ibv_mr *mr, *gone;
 	uint32_t handle;
 
 	(void)state;
 	need_pins();
 	rg_fill(p, 4 * MB, 5);
+	memset(q, 6, 2 * MB);
 	gone = rg_reg(q, 2 * MB);
 	mr = rg_reg(p, 4 * MB);
 	handle = gone->handle;
