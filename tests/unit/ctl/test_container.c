@@ -541,6 +541,30 @@ static void several_devices(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+/* A link in a container's place would have the router's files made, and modes set, anywhere. */
+static void a_link_is_no_folder(void **state)
+{
+	struct ffo_container info = {
+		.id = 3, .epoch = 1, .lid = 3, .name = "c", .tenant = "default"
+	};
+	char target[64], link[96], sock[96];
+	struct stat st;
+
+	(void)state;
+	snprintf(target, sizeof(target), "%s/elsewhere", g->dir);
+	snprintf(link, sizeof(link), "%s/containers/c", g->dir);
+	snprintf(sock, sizeof(sock), "%s/ffr.sock", target);
+	assert_int_equal(mkdir(target, 0700), 0);
+	assert_int_equal(symlink(target, link), 0);
+	assert_true(container_attach(&g->ctl, &info) < 0);
+	assert_null(container_find(&g->ctl, "c"));
+	assert_int_equal(stat(target, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(access(sock, F_OK), -1);
+	unlink(link);
+	assert_int_equal(rmdir(target), 0);
+}
+
 /* What a container with a writable directory puts there is neither followed nor waited for. */
 static void what_is_in_the_way_is_left_alone(void **state)
 {
@@ -589,12 +613,14 @@ static void names_are_checked(void **state)
 int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
-	return UNIT_RUN(
-		CALL_TEST(the_folder_is_closed), CALL_TEST(sockets_are_for_any_user),
-		CALL_TEST(a_container_has_a_nic), CALL_TEST(a_container_has_so_many_sessions),
-		CALL_TEST(silent_connections_end), CALL_TEST(silent_connections_are_bounded),
-		CALL_TEST(comers_use_cpu_time), CALL_TEST(a_dead_process_ends_its_session),
-		CALL_TEST(the_devices_files_are_there), CALL_TEST(interfaces_are_told),
-		CALL_TEST(false_interfaces), CALL_TEST(what_is_in_the_way_is_left_alone),
-		CALL_TEST(several_devices), CALL_TEST(readers_stay), CALL_TEST(names_are_checked));
+	return UNIT_RUN(CALL_TEST(the_folder_is_closed), CALL_TEST(sockets_are_for_any_user),
+			CALL_TEST(a_container_has_a_nic),
+			CALL_TEST(a_container_has_so_many_sessions),
+			CALL_TEST(silent_connections_end),
+			CALL_TEST(silent_connections_are_bounded), CALL_TEST(comers_use_cpu_time),
+			CALL_TEST(a_dead_process_ends_its_session),
+			CALL_TEST(the_devices_files_are_there), CALL_TEST(interfaces_are_told),
+			CALL_TEST(false_interfaces), CALL_TEST(a_link_is_no_folder),
+			CALL_TEST(what_is_in_the_way_is_left_alone), CALL_TEST(several_devices),
+			CALL_TEST(readers_stay), CALL_TEST(names_are_checked));
 }
