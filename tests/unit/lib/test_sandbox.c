@@ -490,6 +490,24 @@ static void intruder_ends_the_process(void **state)
 	}
 }
 
+#ifdef __x86_64__
+/* Number 20 is getpid() of 32-bit programs, and writev() of others. */
+static void calls_as_32_bit(void)
+{
+	long r;
+
+	__asm__ volatile("int $0x80" : "=a"(r) : "a"(20) : "memory");
+}
+
+/* The kernel may know no such programs: then it is a fault of the thread's own. */
+static void numbers_of_another_architecture(void **state)
+{
+	(void)state;
+	assert_in_set(child(SANDBOX_FAST, calls_as_32_bit),
+		      ((const uintmax_t[]){ 256 + SIGSYS, 256 + SIGSEGV }), 2);
+}
+#endif
+
 static void aborts(void)
 {
 	abort();
@@ -867,6 +885,9 @@ int main(void)
 		cmocka_unit_test_setup(newer_libc_falls_back, setup),
 		cmocka_unit_test_setup(intruder_ends_the_process, setup),
 		cmocka_unit_test_setup(a_fault_of_ones_own_ends_the_process, setup),
+#ifdef __x86_64__
+		cmocka_unit_test_setup(numbers_of_another_architecture, setup),
+#endif
 		cmocka_unit_test_setup(abort_works, setup),
 		cmocka_unit_test_setup(refused_quietly, setup),
 		cmocka_unit_test_setup(store_has_its_folder, setup),
