@@ -152,8 +152,8 @@ static int conf_complete(struct ffr_conf *c, const struct args *a)
 }
 
 /*
- * Every session takes several descriptors. And the router and the keeper can send descriptors while their user has no more
- * than this limit on their way (unix(7), ETOOMANYREFS).
+ * Every session takes several descriptors. And the router and the keeper can send descriptors while their user has no
+ * more than this limit on their way (unix(7), ETOOMANYREFS).
  */
 static void raise_nofile(void)
 {

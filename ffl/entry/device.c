@@ -127,7 +127,10 @@ static uint32_t devices_keep(const struct ff_device_resp *told, uint32_t n)
 	return n;
 }
 
-/* Does a router answer? How many devices there are. No lock is held: a child that is forked meanwhile would wait for it. */
+/*
+ * The number of devices; 0: no router answers. No lock is held, because a child that is forked meanwhile would wait
+ * for it.
+ */
 static uint32_t probe(void)
 {
 	struct ffl_context *ctx = ffl_session_new(PROBE_TIMEOUT_MS);

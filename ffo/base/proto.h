@@ -213,8 +213,8 @@ enum ffo_op {
  * tenant: "default" when absent; mode: "adaptive"; host: the caller's own. ips: 1..FFO_ADDR_MAX
  * strings; when absent, one of each family is allocated. limits: of ffo_limits.h, by their names;
  * none when absent. device_name: of its first RDMA device, "ff0" when absent; devices: how many it has, 1 when
- * absent, FFO_DEVICES_MAX at most. container (its id, at most FFO_ID_KEEP_MAX), lid and epoch: as it had them in a store that
- * was lost, with ips; absent for a new container.
+ * absent, FFO_DEVICES_MAX at most. container (its id, at most FFO_ID_KEEP_MAX), lid and epoch: as it had them in a
+ * store that was lost, with ips; absent for a new container.
  */
 #define FFO_FIELDS_container_add(F, op)                                                            \
 	F(op, NAME, name, REQ)                                                                     \
@@ -477,8 +477,8 @@ bool ffo_container_same(const struct ffo_container *a, const struct ffo_containe
 /* Docker's rule for names: a letter or digit, then letters, digits, "_.-"; < FFO_NAME_MAX. */
 bool ffo_name_ok(const char *name);
 /*
- * The name of device i of `devices`, whose first one is called `first` ("": FF_DEVICE_NAME). The number that `first` ends
- * with grows: mlx5_0, mlx5_1. False: it is too long.
+ * The name of device i of `devices`, whose first one is called `first` ("": FF_DEVICE_NAME). The number that `first`
+ * ends with grows: mlx5_0, mlx5_1. False: it is too long.
  */
 bool ffo_device_name(const char *first, unsigned devices, unsigned i, char name[FFO_NAME_MAX]);
 /* A party of the policy: a name, or two with a '/' between them. */

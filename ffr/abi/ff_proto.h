@@ -198,8 +198,8 @@ struct ff_hello_resp {
 };
 
 /*
- * DEVICE: the session is one of that device of the container from now on; it begins as one of device 0. The devices of a
- * container share all that it has, and differ in name, GUID and the order of their GIDs. -ENODEV: it has fewer.
+ * DEVICE: the session is one of that device of the container from now on; it begins as one of device 0. The devices of
+ * a container share all that it has, and differ in name, GUID and the order of their GIDs. -ENODEV: it has fewer.
  */
 #define FF_DEVICE_AS_IS UINT32_MAX /* index: no other one is chosen */
 struct ff_device_req {

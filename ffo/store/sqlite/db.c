@@ -48,7 +48,7 @@ static const char schema[] =
 	"CREATE TABLE store(id TEXT NOT NULL) STRICT;"
 	"INSERT INTO store VALUES(lower(hex(randomblob(16))));"
 	"PRAGMA application_id = " STR(APPLICATION_ID) ";"
-	"PRAGMA user_version = " STR(SCHEMA_VERSION);
+						       "PRAGMA user_version = " STR(SCHEMA_VERSION);
 
 #define X(ctype, name) #name " INTEGER NOT NULL,"
 static const char ephemeral_schema[] =

@@ -366,11 +366,11 @@ static void mr_arguments_are_checked(void **state)
 	close(s);
 }
 
-static int refuse_mr(struct fast *f, struct mr *mr)
+static int refuse_mr(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l)
 {
 	(void)f;
-	(void)mr;
-	return -ENOSPC;
+	(void)o;
+	return kind == OBJ_MR && !l ? -ENOSPC : 0;
 }
 
 static int refuse_qp(struct fast *f, struct qp *qp)
@@ -383,6 +383,9 @@ static int refuse_qp(struct fast *f, struct qp *qp)
 /* Nothing of what the backend refuses stays. */
 static void what_the_backend_refuses(void **state)
 {
+	static const struct carrier mean = { .make = refuse_mr };
+	static const struct carrier_use carriers[] = { { .ops = &mean }, { 0 } };
+	const struct carrier_use *all = g->backend.carriers;
 	const struct backend_ops *real = g->backend.ops;
 	struct backend_ops ops = *real;
 	const struct quota_use *use = &g->c[0]->quota.use;
@@ -398,10 +401,11 @@ static void what_the_backend_refuses(void **state)
 	uint32_t qp;
 
 	(void)state;
-	ops.mr_reg = refuse_mr;
 	ops.qp_create = refuse_qp;
 	g->backend.ops = &ops;
+	g->backend.carriers = carriers;
 	assert_int_equal(call_reg_mr(g, s, pd, &byte, 1, 0, &mr), -ENOSPC);
+	g->backend.carriers = all;
 	assert_int_equal(g->c[0]->keys.used, keys);
 	assert_int_equal(use->used[QUOTA_MR], 0);
 	for (int i = 0; i < 100; i++) {
