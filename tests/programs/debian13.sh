@@ -17,11 +17,11 @@ pingpong() {
 	"$LAB" exec "$A" -- fi_pingpong -B $PORT -I 20 -c -S all "$@" >"$OUT/server" 2>&1 </dev/null &
 	SERVER_JOB=$!
 	wait_for 60 server_ready "$A" || server_failed fi_pingpong
-	timeout 180 "$LAB" exec "$B" -- fi_pingpong -P $PORT -I 20 -c -S all "$@" "$("$LAB" ip "$A")" >"$OUT/client" 2>&1 &&
-		wait $SERVER_JOB && awk '$2 == 20 && $3 == "=20" { rows++ } END { exit rows < 10 }' "$OUT/client" || {
+	if ! { timeout 180 "$LAB" exec "$B" -- fi_pingpong -P $PORT -I 20 -c -S all "$@" "$("$LAB" ip "$A")" >"$OUT/client" 2>&1 &&
+		wait $SERVER_JOB && awk '$2 == 20 && $3 == "=20" { rows++ } END { exit rows < 10 }' "$OUT/client"; }; then
 		cat "$OUT/client"
 		fail "fi_pingpong"
-	}
+	fi
 	tail -n 1 "$OUT/client"
 }
 

@@ -23,13 +23,13 @@ benchmark() {
 	job=$!
 	timeout 180 "$LAB" exec "$B" -- "$@" --rank 1 "$operation" >"$OUT/rank1" 2>&1 || status=$?
 	wait $job || status=$?
-	((!status)) && ! grep -iE 'error|mismatch|exception' "$OUT/rank0" "$OUT/rank1" &&
-		awk -v rounds=$ROUNDS 'NF == 8 && $8 == rounds { rows++ } END { exit !rows }' "$OUT/rank0" || {
+	if ((status)) || grep -iE 'error|mismatch|exception' "$OUT/rank0" "$OUT/rank1" ||
+		! awk -v rounds=$ROUNDS 'NF == 8 && $8 == rounds { rows++ } END { exit !rows }' "$OUT/rank0"; then
 		for rank in 0 1; do
 			sed "s/^/  rank $rank: /" "$OUT/rank$rank"
 		done
 		fail "$operation over $transport ended with $status"
-	}
+	fi
 }
 
 figures() {

@@ -28,10 +28,10 @@ run() {
 	local least=$1 what=$2 before mb
 	shift 2
 	before=$(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes)))
-	"$@" "$OUT/mpi_pingpong" >"$OUT/mpi" 2>&1 && grep -q '^mpi_pingpong: ' "$OUT/mpi" || {
+	if ! { "$@" "$OUT/mpi_pingpong" >"$OUT/mpi" 2>&1 && grep -q '^mpi_pingpong: ' "$OUT/mpi"; }; then
 		cat "$OUT/mpi"
 		fail "mpi_pingpong, $what"
-	}
+	fi
 	mb=$((($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes) - before) >> 20))
 	step "$what: $(grep '^mpi_pingpong: ' "$OUT/mpi"), the router moved $mb MB"
 	((least ? mb >= least : !mb)) || fail "the router moved $mb MB"

@@ -527,9 +527,12 @@ uint64_t fake_shadow_where(struct ibv_mr *mr, uint64_t va)
 {
 	uint64_t where;
 
-	pthread_mutex_lock(&lock);
-	where = fake_pages_where(mr_of(mr->handle)->tracked, va);
-	pthread_mutex_unlock(&lock);
+	/* the program may go on before the router has dealt with what it did */
+	do {
+		pthread_mutex_lock(&lock);
+		where = fake_pages_where(mr_of(mr->handle)->tracked, va);
+		pthread_mutex_unlock(&lock);
+	} while (where == FAKE_NOT_NOW);
 	return where;
 }
 

@@ -258,12 +258,14 @@ counted_past() { # CONTAINER COUNTER NUMBER
 # ---- perftest's output -------------------------------------------------------------------------
 
 # The client's report has a line for each SIZE in this order, each with ITERS and a number in every other column. The
-# numbers may be 0, inf or nan: perftest rounds, and finds no clock rate on a busy machine.
+# numbers may be 0, inf or nan: perftest rounds, and finds no clock rate on a busy machine. Then it says so, perhaps
+# in the middle of a line.
 perftest_report() { # NAME MIN-COLUMNS ITERS SIZE...
 	local name=$1 columns=$2 iters=$3
 	shift 3
 	awk -v iters="$iters" -v sizes="$*" -v columns="$columns" '
 		BEGIN { n = split(sizes, want, " ") }
+		{ sub(/Correlation coefficient.*/, "") }
 		/^[ \t]*[0-9]+[ \t]+[0-9]+([ \t]+([0-9.]+|inf|-?nan))+[ \t]*$/ {
 			i++
 			if ($1 != want[i] || $2 != iters || NF < columns)
