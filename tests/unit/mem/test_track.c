@@ -55,6 +55,9 @@ static int uffd_new(void)
 	return fd;
 }
 
+static uint64_t map(uint64_t at, uint64_t len);
+static void unmap(uint64_t va, uint64_t len);
+
 static int setup(void **state)
 {
 	int fd = uffd_new();
@@ -68,6 +71,9 @@ static int setup(void **state)
 	assert_int_equal(quota_charge(&cont, QUOTA_FD, TRACK_FDS), 0);
 	assert_int_equal(track_start(&ses, fd), 0);
 	close(fd);
+	/* a thread that starts may map memory where a test has just unmapped some: this waits for it */
+	unmap(map(0, FF_PAGE), FF_PAGE);
+	WAIT_FOR(track_is_settled(&ses));
 	return 0;
 }
 
