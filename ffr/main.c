@@ -152,8 +152,8 @@ static int conf_complete(struct ffr_conf *c, const struct args *a)
 }
 
 /*
- * Every session takes several descriptors. And the router and the keeper can send descriptors while their user has no
- * more than this limit on their way (unix(7), ETOOMANYREFS).
+ * Raise the limit of open files, because every session takes several descriptors. The limit also bounds how many
+ * descriptors of a user may be on their way in sockets (unix(7), ETOOMANYREFS), and router and keeper send many.
  */
 static void raise_nofile(void)
 {

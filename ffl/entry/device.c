@@ -128,8 +128,8 @@ static uint32_t devices_keep(const struct ff_device_resp *told, uint32_t n)
 }
 
 /*
- * The number of devices; 0: no router answers. No lock is held, because a child that is forked meanwhile would wait
- * for it.
+ * Ask the router for the container's devices. Returns their number; 0: no router answers. The caller holds no lock,
+ * because a child that is forked meanwhile would wait for that lock for ever.
  */
 static uint32_t probe(void)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * bell.c - telling the router that a queue has work. Any thread of the application; called where work requests are posted
- * (verbs/post.h has the theory) and where a thread may sleep. Tests: tests/unit/ffl/verbs/test_post_bell.c
+ * bell.c - telling the router that a queue has work. Any thread of the application. Called where work requests are
+ * posted (verbs/post.h has the theory) and where a thread may sleep.
+ *
+ * Tests: tests/unit/ffl/verbs/test_post_bell.c
  */
 #include <unistd.h>
 

@@ -214,8 +214,8 @@ static int memory_open(int fd[2])
 }
 
 /*
- * HELLO, when it can be sent: the kernel counts descriptors on their way for each user, of whatever
- * container, and for a while there may be too many. 0 or -errno.
+ * Send HELLO, and try again while the kernel refuses: the kernel limits how many descriptors of a user, over all
+ * containers, are on their way in sockets. 0 or -errno.
  */
 static int hello_send(struct ffl_context *ctx, const struct ff_hello_req *req, const int memory[2],
 		      struct ff_hello_resp *resp, int *fds, unsigned int max_fds,
@@ -234,7 +234,7 @@ static int hello_send(struct ffl_context *ctx, const struct ff_hello_req *req, c
 	}
 }
 
-/* ... and once more if the router has to know from whom it is. */
+/* Say HELLO. -EAGAIN: the router has to know which process asks, so send HELLO again with the nonce of CHALLENGE. */
 static int hello_call(struct ffl_context *ctx, const int memory[2], struct ff_hello_resp *resp,
 		      int *fds, unsigned int max_fds, unsigned int *n_fds)
 {

@@ -403,8 +403,8 @@ void ffl_qp_attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a);
 /* qp.c: give the router a moment to be done with a QP's WRs before `tail`. Takes table_lock. */
 void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail);
 /*
- * posted.c: the object is about to go. Wait until the router is done with the WRs of this session that name it, 0.5 s at
- * most. No lock is held.
+ * posted.c: call this before an object ends. It waits until the router is done with this session's WRs that name the
+ * object, for 0.5 s at most. The caller holds no lock.
  */
 struct ffl_going {
 	enum { FFL_GOING_MR, FFL_GOING_MW, FFL_GOING_AH } kind;
@@ -508,11 +508,9 @@ int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork 
 void ffl_mr_context_fini(struct ffl_context *ctx);
 /* ndev.c: tell the router which interfaces have the process's addresses. What fails changes nothing. */
 void ffl_ndevs_tell(struct ffl_context *ctx);
-/*
- * ndev.c: the index of the interface, in this process's network, that has the address (IPv4 as ::ffff:a.b.c.d); of the first
- * one that is up and no loopback. 0: there is none.
- */
+/* ndev.c: the index of the interface of this process's network that has addr (IPv4: ::ffff:a.b.c.d); 0: none has */
 uint32_t ffl_ndev_of(const uint8_t addr[16]);
+/* ndev.c: the index of the first interface that is up and no loopback; 0: there is none */
 uint32_t ffl_ndev_any(void);
 /* device.c: where the device's files are, /sys or the folder that is mounted in any case. */
 const char *ffl_sysfs(void);

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * posted.c - waiting for the WRs that name an object which is about to go: an MR, a memory window, an address handle.
- * Any thread of the application; called by mem/mr.c, verbs/mw.c and verbs/ah.c before they ask the router to end the object.
+ * Any thread of the application; called by mem/mr.c, verbs/mw.c and verbs/ah.c before they ask the router to end the
+ * object.
  *
- * Theory. A NIC has fetched a WR and its data a few microseconds after the posting. Programs rely on it: gloo deregisters
- * the memory of a WRITE without having polled its completion, and mckey destroys the address handle of its last
- * datagram. The router may be much later, because its thread may have no CPU, and because it looks a key up once more
- * for each part of a message that it copies. A WR whose MR has gone by then fails with IBV_WC_LOC_PROT_ERR.
+ * Theory. A NIC fetches a WR and its data within a few microseconds of the posting, and programs rely on that: gloo
+ * deregisters the memory of a WRITE without having polled its completion, and mckey destroys the address handle of its
+ * last datagram. The router may be much later, because its thread may have no CPU, and because the router looks a key
+ * up once more for each part of a message that it copies. A WR whose MR has gone by then fails with
+ * IBV_WC_LOC_PROT_ERR.
  *
- * Therefore the call that ends an object first waits until the router is done with each WR that names the object and was
- * posted to a QP of this session. "Done" (ff_qp_hdr.sq_done) is more than fetched: no byte of the WR is to be copied any
- * more, neither for a further part nor for another try. The library finds these WRs in its own send rings, so that no WR
- * of another object is waited for, nothing is written down when a WR is posted, and nobody but the caller waits.
+ * Therefore the call that ends an object first waits until the router is done with each WR that names the object and
+ * was posted to a QP of this session. "Done" (ff_qp_hdr.sq_done) is more than fetched: no byte of the WR is to be
+ * copied any more, neither for a further part nor for another try. The library finds these WRs in its own send rings.
+ * So no WR of another object is waited for, posting a WR writes nothing down, and only the caller waits.
  *
  * A WR may be kept by a peer that has posted no receive, by a peer that is silent, or by a rate limit; a NIC would not
- * wait for these. So the wait ends after WAIT_NS, in which the router copies a few MB however busy the machine is. Each QP that was
- * waited for in vain is remembered with the number of the WR that it stands at, and is not waited for again until the
- * router is done with that WR. Other QPs, whose peers may be as silent, get VAIN_NS until a wait has a good end.
+ * wait for these. So the wait ends after WAIT_NS, in which the router copies a few MB however busy the machine is.
+ * After a wait in vain the library remembers the QP with the number of the WR that it stands at, and does not wait for
+ * the QP again until the router is done with that WR. Other QPs, whose peers may be silent too, get VAIN_NS until a
+ * wait succeeds.
  */
 #include <sched.h>
 #include <time.h>
@@ -89,8 +92,8 @@ static uint32_t sq_done(const struct ffl_qp *qp)
 }
 
 /*
- * Has the QP a WR that names the object, at SQE number `done` or behind? The entries themselves tell how many were posted,
- * so that the lock of the posters is not needed. *end: the first entry that is not posted, or was posted over.
+ * Has the QP a WR that names the object, at SQE number `done` or behind? The entries themselves tell how many were
+ * posted, so this needs no lock. *end: the first entry that is not posted, or was posted over.
  */
 static bool ring_names(const struct ffl_qp *qp, uint32_t done, const struct ffl_going *what,
 		       uint32_t *end)

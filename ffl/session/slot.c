@@ -14,8 +14,8 @@
 
 #include "ffl/session/ffl.h"
 
-#define LOOKS  24u /* as many as recv_answer()'s, each that follows a yield ... */
-#define PAUSES 64u /* ... preceded by so many that do not */
+#define LOOKS  24u /* yields of the CPU while waiting for an answer; recv_answer() has as many */
+#define PAUSES 64u /* looks at the slot between two yields */
 
 bool ffl_slot_post(struct ffl_context *ctx, const struct iovec *iov, unsigned int n_iov, size_t len)
 {

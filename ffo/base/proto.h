@@ -210,11 +210,11 @@ enum ffo_op {
 	F(op, UINT, limit, OPT) /* FFO_PAGE_MAX at most, which is the default */
 
 /*
- * tenant: "default" when absent; mode: "adaptive"; host: the caller's own. ips: 1..FFO_ADDR_MAX
- * strings; when absent, one of each family is allocated. limits: of ffo_limits.h, by their names;
- * none when absent. device_name: of its first RDMA device, "ff0" when absent; devices: how many it has, 1 when
- * absent, FFO_DEVICES_MAX at most. container (its id, at most FFO_ID_KEEP_MAX), lid and epoch: as it had them in a
- * store that was lost, with ips; absent for a new container.
+ * When they are absent: tenant is "default", mode "adaptive", host the caller's own, and there are no limits.
+ * ips: 1..FFO_ADDR_MAX strings; when absent, one address of each family is allocated. limits: those of ffo_limits.h, by
+ * their names. device_name: the name of the container's first RDMA device, "ff0" when absent. devices: the number of
+ * its RDMA devices, FFO_DEVICES_MAX at most, 1 when absent. container (an id, FFO_ID_KEEP_MAX at most), lid and epoch:
+ * what the container had in a store that was lost, together with its ips; absent for a new container.
  */
 #define FFO_FIELDS_container_add(F, op)                                                            \
 	F(op, NAME, name, REQ)                                                                     \
@@ -471,14 +471,14 @@ extern const char *const ffo_mode_name[FFO_NUM_MODES];
  */
 int ffo_req_parse(json_t *msg, enum ffo_op *op, union ffo_req *req, char *why, size_t size);
 
-/* Are they the same, but for `active` and `version`? */
+/* Are all fields equal, except for `active` and `version`? */
 bool ffo_container_same(const struct ffo_container *a, const struct ffo_container *b);
 
 /* Docker's rule for names: a letter or digit, then letters, digits, "_.-"; < FFO_NAME_MAX. */
 bool ffo_name_ok(const char *name);
 /*
- * The name of device i of `devices`, whose first one is called `first` ("": FF_DEVICE_NAME). The number that `first`
- * ends with grows: mlx5_0, mlx5_1. False: it is too long.
+ * The name of device i of `devices`, the first of which is called `first` ("": FF_DEVICE_NAME). The number at the end
+ * of `first` grows: mlx5_0, mlx5_1. False: the name would be too long.
  */
 bool ffo_device_name(const char *first, unsigned devices, unsigned i, char name[FFO_NAME_MAX]);
 /* A party of the policy: a name, or two with a '/' between them. */

@@ -198,10 +198,11 @@ struct ff_hello_resp {
 };
 
 /*
- * DEVICE: the session is one of that device of the container from now on; it begins as one of device 0. The devices of
- * a container share all that it has, and differ in name, GUID and the order of their GIDs. -ENODEV: it has fewer.
+ * DEVICE: choose which device of the container the session is of; a new session is of device 0. The devices of a
+ * container share all that the container has, and differ in name, GUID and the order of their GIDs. -ENODEV: the
+ * container has no device of that index.
  */
-#define FF_DEVICE_AS_IS UINT32_MAX /* index: no other one is chosen */
+#define FF_DEVICE_AS_IS UINT32_MAX /* index: keep the device, only ask about it */
 struct ff_device_req {
 	uint32_t index;
 };

@@ -19,12 +19,13 @@
  * containers mount it. Counters are rewritten in place at most once a second, those that have changed,
  * and only while the container has sessions or had some a moment ago.
  *
- * The network device of the GIDs is what a program's library has told when it opened the device (TELL_NDEVS), because the
- * router does not see the container's interfaces: UCX 1.19 and later look whether that device has a route to the peer.
- * Before any program has told, it is NDEV, the one that engines give a container.
+ * The network device of each GID is the interface that a program's library named when it opened the device
+ * (TELL_NDEVS), because the router does not see the container's interfaces. UCX 1.19 and later look whether that
+ * interface has a route to the peer. Until a program has opened the device, the files say NDEV, the interface that
+ * engines give a container.
  *
- * A container that has mounted its directory to write in it may have put anything there: nothing is
- * followed, only regular files are written, and what fails makes only its own counters stand still.
+ * A container that has mounted its directory to write in it may have put anything there. So the router follows no
+ * link, writes only regular files, and a failed write only makes that container's counters stand still.
  *
  * Tests: test_ctl.c, test_container.c, system/sysfs.sh
  */
@@ -352,7 +353,7 @@ static int write_in(int port_fd, const char *dir, const char *name, const char *
 	return err;
 }
 
-/* ... is no more. */
+/* Remove the file `name` of the port's directory `dir`. */
 static void remove_in(int port_fd, const char *dir, const char *name)
 {
 	int fd = sysfile_dir(port_fd, dir);
@@ -363,7 +364,10 @@ static void remove_in(int port_fd, const char *dir, const char *name)
 	close(fd);
 }
 
-/* Entries that the container has not, but could have: where the kernel has no text either, no file. */
+/*
+ * A GID table entry that the container has not, but could have: its GID is zero, and its attributes have no files,
+ * because the kernel shows no text for them.
+ */
 static int write_no_gid(int port_fd, const char *name)
 {
 	remove_in(port_fd, "gid_attrs/types", name);
@@ -422,8 +426,8 @@ static bool ndev_name_ok(const char name[FF_NDEV_NAME_SZ])
 }
 
 /*
- * Keeps the interfaces that a client has told for the container's own addresses, in place of those that were told before.
- * True if one has changed.
+ * Keep the interfaces that a client has told for the container's own addresses, in place of those told earlier.
+ * True if one of them has changed.
  */
 static bool ndevs_keep(const struct container *c, struct sysfs *s, const struct ff_ndev *told,
 		       uint32_t n)
@@ -679,8 +683,9 @@ void sysfs_close(struct container *c)
 /* ---- the timer --------------------------------------------------------------------------------------- */
 
 /*
- * May they have changed since they were written? Counting is done in turns of the fast thread, and in the container's own
- * calls (flushed WRs). Where there were neither is nothing new; and the last turn may have gone on when it was looked at.
+ * May the counters have changed since they were written? Only turns of the fast thread and the container's own calls
+ * (flushed WRs) count. After both stand still, write the counters once more, because the last turn may not have been
+ * over at the first look.
  */
 static bool may_have_changed(struct container *c)
 {

@@ -106,8 +106,8 @@ struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c)
 }
 
 /*
- * Programs tell NICs apart by the node GUID: that of a container's first device is as in its link-local GID; of the
- * others the byte before the LID has their number.
+ * Programs tell NICs apart by the node GUID. A container's first device has the one of its link-local GID; in those of
+ * the other devices, the byte before the LID is the device's number.
  */
 uint64_t ctl_node_guid(const struct container *c, unsigned device)
 {

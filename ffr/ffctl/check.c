@@ -192,8 +192,8 @@ static bool is_library(const char *base)
 }
 
 /*
- * A library of rdma-core for one kind of NIC that programs call themselves, beside libibverbs (mlx5dv, DevX). It finds
- * out that the device is not one of its own.
+ * Is that a library of rdma-core for one kind of NIC, which programs call directly (mlx5dv, DevX)? Such a library finds
+ * that freeflow's device is not of its kind.
  */
 static bool is_direct(const char *base)
 {

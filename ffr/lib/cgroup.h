@@ -30,7 +30,7 @@ const char *cgroup_path_wrong(const char *path);
 const char *cgroup_parse(char *text);
 /* The cgroup of a process now. 0, or -errno: -ESRCH: there is no such process; -ENOENT: it is in no cgroup. */
 int cgroup_of(pid_t pid, char path[CGROUP_MAX]);
-/* ... from an open /proc/PID/cgroup. 0, or -errno. */
+/* The cgroup that an open /proc/PID/cgroup names. 0, or -errno. */
 int cgroup_read(int fd, char path[CGROUP_MAX]);
 /* Is `path` that cgroup, or below it? */
 bool cgroup_within(const char *path, const char *cgroup);

@@ -45,8 +45,8 @@ struct sandbox_conf {
 	const struct user *
 		user; /* who has `keeper`: becomes that user, with its capabilities; NULL: stays who it is */
 	/*
-	 * SANDBOX_OPENER: it may open what these strings name, and readlinkat() the first one. They are called with these very
-	 * addresses, in memory that is read-only.
+	 * SANDBOX_OPENER: the paths that the opener may open; on the first one it may also call readlinkat(). The
+	 * filter compares addresses, so the opener passes these very pointers, to read-only memory.
 	 */
 	const char *const *paths;
 	size_t num_paths;

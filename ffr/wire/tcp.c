@@ -41,12 +41,12 @@
 #define PING_NS	     (50 * NS_PER_MS)  /* between looks at a connection that is waited for */
 #define SILENT_NS    (500 * NS_PER_MS) /* then it is dead */
 
-/* Where what is sent goes to. */
+/* Where the connection's frames go to: the TCP stream, or the carrier beside it (RapidIO). */
 enum out {
 	OUT_STREAM,
-	OUT_ASKED,   /* the same, but wire_over() was called */
-	OUT_LEAVING, /* the last bytes, with OVER, are on their way, and nothing else is begun */
-	OUT_OVER,    /* to what is beside it */
+	OUT_ASKED, /* the stream still, but wire_over() was called */
+	OUT_LEAVING, /* the stream's last bytes, with OVER, are on their way; no other frame is begun */
+	OUT_OVER, /* the carrier beside the stream */
 };
 
 struct wire_tcp {
@@ -73,17 +73,18 @@ struct wire_tcp {
 	bool misc_full; /* somebody found no room */
 
 	/* receiving */
-	bool in_over; /* from what is beside the stream */
+	bool in_over; /* frames come from the carrier beside the stream */
 	struct wire_hdr h;
 	bool in_frame;
-	bool is_held;	   /* until the next turn: memory behind a process is waited for */
-	uint32_t got;	   /* bytes of its payload that are where they belong */
-	uint32_t gathered; /* ... that have come behind them, in pbuf, and go there when all have */
-	const uint8_t *rest; /* those that have come and are on their way there, in rbuf or pbuf */
+	bool is_held;	   /* until the next turn, because memory behind a process is waited for */
+	uint32_t got;	   /* bytes of the frame's payload that are where they belong */
+	uint32_t gathered; /* bytes behind `got` that wait in pbuf until the whole payload has come */
+	const uint8_t *
+		rest; /* bytes that have come and are being moved to their place, in rbuf or pbuf */
 	uint32_t rest_len;
 	enum sink sink;
-	struct remote_qp *rq; /* SINK_QP: NULL when it has gone */
-	uint32_t rpos, rlen;  /* what is in rbuf and not handled */
+	struct remote_qp *rq; /* SINK_QP: NULL when the QP has gone */
+	uint32_t rpos, rlen;  /* bytes of rbuf that are not handled yet */
 	uint8_t rbuf[RX_BUF];
 	uint8_t pbuf[WIRE_PAYLOAD_MAX]; /* payload that has to be moved, or goes nowhere */
 };

@@ -73,14 +73,14 @@ enum wire_type {
 /* wire_hdr.code of a NAK */
 enum wire_nak {
 	NAK_RNR = 1,	/* no receive is posted: nak.rnr_timer */
-	NAK_INV_REQ,	/* the responder's QP is in error, as with the next two */
-	NAK_REM_ACCESS, /* ... */
-	NAK_REM_OP,	/* ... */
-	NAK_NO_QP,	/* nobody answers there */
-	NAK_SEQ, /* msn is what is expected, from hdr.offset on if there were bytes of it before */
-	NAK_RETRY,    /* msn could not be taken just now: again, from hdr.offset on */
+	NAK_INV_REQ,	/* IBV_WC_REM_INV_REQ_ERR; the responder's QP is in error */
+	NAK_REM_ACCESS, /* IBV_WC_REM_ACCESS_ERR; the responder's QP is in error */
+	NAK_REM_OP,	/* IBV_WC_REM_OP_ERR; the responder's QP is in error */
+	NAK_NO_QP,	/* no QP there answers */
+	NAK_SEQ,	/* the responder expects message msn, from byte hdr.offset on */
+	NAK_RETRY, /* the responder cannot take message msn now: send it again, from byte hdr.offset on */
 	NAK_PROBE_OK, /* answer to a PROBE */
-	NAK_BUSY,     /* msn is to wait for a GO: the receiver's limits */
+	NAK_BUSY,     /* message msn has to wait for a GO, because of the receiver's limits */
 };
 
 /* Little-endian, like the machines that this runs on. */
