@@ -2,12 +2,12 @@
 /*
  * carrier.h - what moves WRs off this host: the wire, RapidIO, a NIC.
  *
- * The software device (soft/) is the device: objects, states, errors. It copies by itself between containers of this
- * host. A carrier brings the frames of QPs to other hosts, or takes QPs over whole, as a NIC does. ffr/carriers.c has the
- * list of carriers and chooses from it what the configuration names; each thread's struct backend has the choice.
+ * The software device (soft/) has the objects, states and errors, and copies between containers of this host. A carrier
+ * brings the frames of QPs to other hosts, or takes QPs over whole, as a NIC does. ffr/carriers.c has the list of
+ * carriers and chooses from the list what the configuration names; each thread's struct backend has the chosen ones.
  * Each carrier is in a folder of its own.
  *
- * An op that is NULL does nothing. What a carrier adds to an object it hangs on the object (mr->backend, qp->nic).
+ * An op that is NULL does nothing. A carrier hangs its own state on the object (mr->backend, qp->nic).
  */
 #ifndef FFR_FAST_CARRIER_H
 #define FFR_FAST_CARRIER_H
@@ -20,12 +20,12 @@ struct ucma_ops;
 /* Something that a carrier counts, for operators: metrics have these names. */
 struct carrier_counter {
 	const char *name, *help;
-	bool gauge; /* it may become less */
+	bool gauge; /* the value may fall */
 	uint64_t value;
 };
 #define CARRIER_COUNTERS 16u
 
-/* Who waits for an op that takes long; the waiter's memory. */
+/* The caller of an op that takes long, who waits for done(). The memory is the caller's. */
 struct carrier_later {
 	void (*done)(struct carrier_later *l, int err); /* by the control thread, from work() */
 };
@@ -34,55 +34,60 @@ struct carrier {
 	const char *name;
 	const struct ucma_ops *ucma; /* rdma_cm beyond freeflow's hosts: ucma.h. NULL: none */
 
-	/* Control thread, before there are other threads. conf: the carrier's own. 0 or -errno. */
+	/* Control thread, before there are other threads. conf: the carrier's own configuration. 0 or -errno. */
 	int (*open)(struct fast *f, const void *conf);
 	void (*close)(struct fast *f);
-	/* The runner's thread, before it is confined and before its first turn. 0, or -errno with a line in the log. */
+	/* The runner's thread, before its sandbox and its first turn. 0, or -errno with a line in the log. */
 	int (*start)(struct fast *f);
-	/* Control thread: the runner has ended, and threads of the carrier's end. */
+	/* Control thread: the runner has ended; end the carrier's own threads. */
 	void (*stop)(struct fast *f);
 
 	/* ---- control thread, no lock: these may take long ------------------------------------------------- */
 	/* Take away from *dev what programs cannot have. */
 	void (*describe)(struct fast *f, struct ff_query_device_resp *dev);
 	/*
-	 * Make the carrier's part of an MR or a QP before anybody knows the object; end that of an MR, QP, PD or SRQ when
-	 * nobody does any more. An MR has its pages. The op may give an MR its keys and a QP its number. 0 or -errno.
-	 * With `l`: 1 if that takes long, then l->done() follows, and until then the MR, its PD and its pages stay.
-	 * Otherwise 0, and nothing was done.
+	 * Make the carrier's part of an MR or a QP, before anybody knows the object; end the carrier's part of an MR,
+	 * QP, PD or SRQ, when nobody knows the object any more. An MR has its pages already. The op may give an MR its
+	 * keys and a QP its number. 0 or -errno. With `l`: 1 if the op takes long; l->done() follows, and until then
+	 * the caller keeps the MR, its PD and its pages.
 	 */
 	int (*make)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);
 	int (*end)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);
-	/* The QP, in state `now`, is about to get these attributes and that state, which is allowed. 0; or -errno: it keeps
-	 * what it has. */
+	/*
+	 * The QP is about to go from state `now` to state `next`, which is allowed, with these attributes. 0; or
+	 * -errno: the QP keeps its state and attributes.
+	 */
 	int (*prepare)(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 		       enum ibv_qp_state now, enum ibv_qp_state next);
-	/* On-demand memory is to be used soon, as the program says; its range is the MR's. */
+	/* The program says that it will use this range of an on-demand MR soon; the range is inside the MR. */
 	void (*advise)(struct fast *f, struct mr *mr, const struct ff_advise_mr_req *req);
-	/* host->work_wake() was called, or a client's call is about to be answered. all: wait for each done() instead. */
+	/* Call done() of the ops that have ended: after host->work_wake(), or before an answer. all: wait for each. */
 	void (*work)(struct fast *f, bool all);
 
 	/* ---- [lock] --------------------------------------------------------------------------------------- */
 	size_t (*counters)(struct fast *f, struct carrier_counter list[CARRIER_COUNTERS]);
-	/* The QP's state and attributes are new; `old` is the state before. True: the carrier has the QP, and the device
-	 * does nothing. */
+	/*
+	 * The QP's state and attributes are new; `old` is the state before. True: the carrier has the QP, and the
+	 * software device does nothing.
+	 */
 	bool (*claim)(struct fast *f, struct qp *qp, enum ibv_qp_state old);
 	void (*forget)(struct fast *f, struct qp *qp); /* the QP ends */
 	/*
-	 * The directory tells, on any thread; f: the first one. Something of that container of another host has changed
-	 * (epoch, host, up, mappings); NULL: the policy has. The op may ask the directory.
+	 * The directory tells, on any thread, that a container of another host has changed (epoch, host, up, mappings);
+	 * r NULL: the policy has changed. f is the first fast thread. The op may ask the directory.
 	 */
 	void (*news)(struct fast *f, struct remote *r);
 
 	/* ---- [lock], runner ------------------------------------------------------------------------------- */
 	/* Receives were posted; srq or qp is NULL. True: the QP is the carrier's. */
 	bool (*recv)(struct fast *f, struct qp *qp, struct srq *srq);
-	/* The start of a turn: what has come in. The end of a turn: what goes out. The number of events. */
+	/* At the start of a turn: take what has come in. The number of events. */
 	uint32_t (*poll)(struct fast *f);
+	/* At the end of a turn: send what goes out. The number of events. */
 	uint32_t (*flush)(struct fast *f);
-	/* Before the runner sleeps: have epoll tell of what comes. True: something has come. */
+	/* Before the runner sleeps: have epoll tell of what comes. True: something has come already. */
 	bool (*arm)(struct fast *f);
-	/* epoll tells of what somebody put into f->epoll_fd with FAST_EPOLL_BACKEND. True: it is the carrier's. */
+	/* epoll reports `what`, which is in f->epoll_fd with FAST_EPOLL_BACKEND. True: `what` is the carrier's. */
 	bool (*ready)(struct fast *f, void *what, uint32_t events);
 };
 
@@ -94,18 +99,18 @@ struct carrier_use {
 
 struct backend_ops;
 
-/* A thread's device (backend.h), and the carriers beside it. */
+/* A fast thread's software device (backend.h), and the carriers beside it. */
 struct backend {
 	const struct backend_ops *ops;
 	struct fast *f;
 	void *priv;
 	const struct carrier_use *carriers; /* of this host; NULL: none */
-	uint32_t num_open;		    /* of these */
+	uint32_t num_open;		    /* how many of the carriers are open */
 };
 
 #define CARRIER_FOREACH(u, f)                                                                      \
 	for (const struct carrier_use *u = (f)->be->carriers; u && u->ops; u++)
-/* Call that op of each carrier that has it. */
+/* Call `op` of each carrier that has it. */
 #define CARRIERS_DO(op, f, ...)                                                                    \
 	CARRIER_FOREACH(u_, f)                                                                     \
 		if (u_->ops->op)                                                                   \
@@ -128,7 +133,7 @@ struct backend {
 		sum_;                                                                              \
 	})
 
-/* Does one of them make objects of its own, so that pages are to be there when an MR is registered? */
+/* Does a carrier make objects of its own, so that pages have to be there when an MR is registered? */
 static inline bool carriers_make_objects(const struct fast *f)
 {
 	CARRIER_FOREACH(u, f)

@@ -47,7 +47,7 @@ struct fast_conf {
 	int cpu;	  /* pin to this CPU, -1: no */
 	int node;	  /* NUMA node of that CPU, -1: any; segments come from there */
 	bool realtime;	  /* may use SCHED_FIFO while asleep (falls back by itself) */
-	int priority;	  /* ... with this priority */
+	int priority;	  /* SCHED_FIFO's, with realtime */
 	uint32_t spin_us; /* adaptive: longest spin without work */
 	bool spin_auto;	  /* spin only while a latency-sensitive container is here */
 	uint32_t quantum; /* bytes copied for one QP before the next one's turn; see turns.c */
@@ -377,12 +377,14 @@ enum fetch { FETCH_EMPTY, FETCH_OK, FETCH_BAD };
 enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out);
 /* A receive that was taken for a QP that is reset or destroyed: no comp_recv() will follow. */
 void fast_lose_recv(struct qp *qp);
-bool fast_srq_ready(const struct srq *srq);	      /* has it one? */
-bool fast_srq_has(const struct srq *srq, uint32_t n); /* ... so many, from 1? */
-/* The backend takes one before there is a message for it; one that it does not want after all, the last; the message
- * is there. */
+bool fast_srq_ready(const struct srq *srq); /* has the SRQ a receive? */
+/* Has the SRQ at least n receives? n >= 1. */
+bool fast_srq_has(const struct srq *srq, uint32_t n);
+/* A carrier takes a receive of an SRQ before there is a message for it. */
 enum fetch fast_take_ahead(struct fast *f, struct srq *srq, struct recv_wr *out);
+/* The carrier puts the last receive that it took ahead back. */
 void fast_srq_untake(struct srq *srq);
+/* A message has used a receive that was taken ahead. */
 void fast_srq_used(struct fast *f, struct srq *srq);
 void fast_srq_check_limit(struct fast *f, struct srq *srq);
 

@@ -135,18 +135,19 @@ void rate_container_move(struct container *c, struct fast *to);
  */
 void rate_tenant_enforce(struct fast_host *h, struct tenant *t);
 
-/* cpu.c: a turn was its for so many ns; it woke the thread */
+/* cpu.c: the container had a turn of ns; its bell woke the thread */
 void cpu_served(struct fast *f, struct container *c, uint64_t ns);
 void cpu_woken_by(struct fast *f, struct container *c);
-/* A call on clients' memory was made for it, between two turns. */
+/* The runner made calls of ns on clients' memory for the container, between two turns. */
 void cpu_called(struct fast *f, struct container *c, uint64_t ns);
-/* Another thread has worked for it, for so many ns. */
+/* Another thread has worked ns for the container. */
 void cpu_worked(struct fast *f, struct container *c, uint64_t ns);
-/* The thread has used so many ns of CPU time since this was called last: who was served pays. */
+/* The thread has used ns of CPU time since the last call: the containers that were served since then pay. */
 void cpu_settle(struct fast *f, uint64_t ns);
-void cpu_unpark(struct container *c); /* it is served again, if it was not */
-void cpu_forget(struct container *c); /* ... and may leave its thread */
-/* A bell of a container that is not served: it will not ring again until it is. */
+void cpu_unpark(struct container *c); /* serve a parked container again */
+/* Unpark the container and take it off the thread's lists, because it leaves the thread. */
+void cpu_forget(struct container *c);
+/* A session of a parked container has rung: have it ring no more until the container is served again. */
 bool cpu_ignores_bell(struct session *s);
 
 /* threads.c: where a container that comes is to be; one that leaves is waited for no more */

@@ -2,21 +2,25 @@
 /*
  * lock.c - the lock of a fast thread, between its runner, the control thread and the runner's workers (roles.c).
  *
- * All hold it for some microseconds at a time, and a wake-up from a mutex takes longer than that (20
- * to 40 us on a virtual machine), in which nobody's requests would be served. So who waits spins first,
- * but not on the CPU of the one who has it; and the runner, which would have the lock again before the
- * other one sees that it was free, lends it: it waits until it is taken. Who has had it may have made work for the
- * runner, which was awake and so was not kicked: so `taken` counts all of them, and the runner looks again. The mutex hands itself over to
- * who sleeps on it, and raises its holder's priority to the sleeper's (PTHREAD_PRIO_INHERIT).
+ * Each thread holds the lock for some microseconds at a time. A wake-up from a mutex takes longer than that (20 to 40
+ * us on a virtual machine), and nobody's requests would be served meanwhile. So a waiter spins first, unless it is on
+ * the CPU of the lock's holder.
+ *
+ * The runner would have the lock again before a waiter sees that the lock was free. So the runner lends the lock: it
+ * unlocks, and waits until a waiter has had the lock. The waiter may have made work for the runner, which was awake and
+ * so was not kicked. Therefore `taken` counts how often others had the lock, and the runner looks for work again.
+ *
+ * The mutex is handed over to a sleeping waiter, and raises its holder's priority to the waiter's
+ * (PTHREAD_PRIO_INHERIT).
  */
 #include <sched.h>
 
 #include "ffr/abi/ff_ring.h"
 #include "ffr/fast/internal.h"
 
-#define SPIN_NS (20 * NS_PER_US) /* before a waiter sleeps */
-#define LEND_NS (3 * NS_PER_US)	 /* a waiter that spins has seen it by then; another one sleeps */
-#define PAUSES	8		 /* between two looks */
+#define SPIN_NS (20 * NS_PER_US) /* how long a waiter spins before it sleeps */
+#define LEND_NS (3 * NS_PER_US)	 /* how long a lock is lent: a spinning waiter takes it sooner */
+#define PAUSES	8		 /* pause instructions between two looks of a spinning waiter */
 
 int lock_init(struct fast *f)
 {

@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * pvm.c - copies through /proc/PID/mem: the calls, their buffers, and who waits for what. Called by soft/;
- * roles.c has the threads that make calls.
+ * pvm.c - copies through /proc/PID/mem: the calls, their buffers, and the requests that wait for buffers. Called by
+ * soft/; roles.c has the threads that make calls.
  *
- * Why /proc/PID/mem and not process_vm_readv: the descriptor, which the client opened itself, is bound
- * to the address space that it had then. A process id is not: after an exec of a set-user-id program,
- * or after the id was used again, process_vm_writev by a privileged router would write into memory
- * that the client never had a right to. The price is a second copy inside the kernel.
+ * Why /proc/PID/mem and not process_vm_readv: the client opened the descriptor itself, and the descriptor stays bound
+ * to the address space of that moment. A process id does not: after an exec of a set-user-id program, or after the id
+ * was used again, process_vm_writev by a privileged router would write into memory that the client never had a right
+ * to. The price is a second copy inside the kernel.
  *
- * A call is submitted where it is needed, and made by the runner between two turns, or by a worker. What
- * fails for now only, since the client's library has the page in a window (ffl/mem/window.c, some 10 us; the
- * kernel does not wait for a userfaultfd here but fails), is tried again for pvm_patience, by a worker. What
- * is not mapped, or lacks the right, fails at once: the client's own maps tell.
+ * A QP's turn submits a call. The runner makes the call between two turns, or a worker does. A call can fail for now
+ * only, because the client's library has the page in a window (ffl/mem/window.c, some 10 us; /proc/PID/mem does not
+ * wait for a userfaultfd but fails). A worker tries such a call again for pvm_patience. Where nothing is mapped, or the
+ * right is missing, the call fails at once: the client's own maps tell which case it is.
  *
- * Buffers are few: a container has PVM_HELD bytes of them for its QPs' copies, as many to read ahead for
- * sockets, and as many calls wait for its memory. Who finds no room waits without one, in order, and
- * begins anew when it is called (struct pvm_wait): so memory that does not answer costs the router no
- * memory, however many reach for it, and fails nobody who would have had an answer later.
+ * Buffers are few. A container has PVM_HELD bytes for its QPs' copies, as many to read ahead for sockets, and as many
+ * for calls that wait for its memory. A request that finds no room waits without a buffer, in order, and begins anew
+ * when pvm_call_up() tells it to (struct pvm_wait). So memory that does not answer costs the router no memory, however
+ * many requests reach for it, and no request fails that would have had an answer later.
  *
- * On-demand memory (IBV_ACCESS_ON_DEMAND) is reached like that and in no other way: what is mapped at an address is
- * looked at when it is used, so that there is nothing that an munmap() or a page-out could make stale. What
- * differs is that the process's own rights decide at each access: /proc/PID/mem also writes where the process may not.
+ * The router reaches on-demand memory (IBV_ACCESS_ON_DEMAND) by such calls only. Each call looks at what is mapped
+ * then, so an munmap() or a page-out can make nothing stale. In contrast to other memory, each call asks for the
+ * process's own rights, because /proc/PID/mem also writes where the process may not.
  *
- * Memory that is tracked (mem/track.c) may be somewhere else than the MR says: each attempt asks. While its process
- * changes mappings nothing is copied, which is tried again like what fails for now.
+ * Tracked memory (mem/track.c) may have moved since it was registered, so each attempt asks where it is. While the
+ * process changes mappings, nothing is copied, and the call is tried again like one that failed for now.
  *
- * A call reads and writes only the buffer of its own struct pvm_call on our side; so an MR, QP or
- * session may go while the call is stuck. The call is freed by whoever is last: the caller, or, if
- * it was orphaned, the worker; one that waits is not made any more. The same goes for the client's
- * descriptors.
+ * On the router's side a call touches only the buffer of its struct pvm_call, so an MR, QP or session may go while the
+ * call is stuck. The last user frees the call: the caller or, if the caller has put it, the worker. A waiting call
+ * whose caller has put it is not made. The last user also closes the client's descriptors.
  */
 #include "ffr/fast/pvm_int.h"
 
@@ -48,24 +47,30 @@
 /* A call that failed for now is tried again on a grid of RETRY_NS; after LATE_NS, on one of RETRY_LATE_NS. */
 #define RETRY_NS      (500 * NS_PER_US)
 #define RETRY_LATE_NS (10 * NS_PER_MS)
-#define LATE_NS	      (4 * NS_PER_MS) /* no window is open for so long, but its thread may have no CPU */
-#define RETRY_CALL_NS (20 * NS_PER_US) /* ... and later, the more of them a container has */
-#define STALLED_NS    (5 * NS_PER_MS)  /* pvm_state(): no call has ended for so long */
+#define LATE_NS	      (4 * NS_PER_MS) /* no window is open for so long, unless its thread has no CPU */
+#define RETRY_CALL_NS                                                                              \
+	(20 * NS_PER_US)	   /* delay for each failed call of the container beside this one */
+#define STALLED_NS (5 * NS_PER_MS) /* pvm_state(): no call has ended for so long */
 
-/* How often a container may stall the runner, each time for a tick or two. */
-#define STRIKES_FREE 8u		      /* without being kept from it, */
-#define CAREFUL_NS   (20 * NS_PER_MS) /* ... and the next time for so long, then twice as long, ... */
-#define STRIKES_MAX  20u	      /* ... for 82 s at most */
-#define FORGIVE_NS   (5000 * NS_PER_MS) /* in which one is forgotten */
+/*
+ * How often a container may stall the runner, each time for a tick or two of the watcher. After more than STRIKES_FREE
+ * stalls the runner makes no calls on the container's memory for twice CAREFUL_NS, and twice as long after each further
+ * stall, 82 s at most.
+ */
+#define STRIKES_FREE 8u
+#define CAREFUL_NS   (20 * NS_PER_MS)
+#define STRIKES_MAX  20u		/* more are not counted */
+#define FORGIVE_NS   (5000 * NS_PER_MS) /* after each such time one stall is forgotten */
 
 /* ---- one copy ------------------------------------------------------------------------------------ */
 
 /*
- * A window is open for some 100 us, but a container with a limit of CPU time may have none for 100 ms, several times in
- * a row. Where nobody can tell whether anything is mapped, what fails is an error as a rule, and told soon.
+ * A window is open for some 100 us, but a container with a limit of CPU time may have no CPU for 100 ms, several times
+ * in a row. Where nobody can tell whether anything is mapped, a failure is usually an error, so the router gives up
+ * after pvm_patience / UNKNOWN_PART.
  */
 uint64_t pvm_patience = 1000 * NS_PER_MS;
-#define UNKNOWN_PART 5 /* of pvm_patience */
+#define UNKNOWN_PART 5
 
 static ssize_t copy_at(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir,
 		       uint64_t at, size_t n)
@@ -75,7 +80,7 @@ static ssize_t copy_at(const struct pvm_client *pc, struct pvm_call *c, enum pvm
 				 pwrite(pc->mem_fd, c->buf + c->done, n, (off_t)at);
 }
 
-/* Bytes; 0: the address space is gone; -EAGAIN: not now; -EFAULT: there is nothing. */
+/* The number of bytes copied; 0: the address space is gone; -EAGAIN: not now; -EFAULT: nothing is mapped there. */
 static ssize_t copy_some(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir)
 {
 	uint64_t at = c->va + c->done, n = c->len - c->done;
@@ -103,7 +108,7 @@ static ssize_t copy_some(const struct pvm_client *pc, struct pvm_call *c, enum p
 	return ret;
 }
 
-/* May the next byte be there later on? Also if nobody can tell. */
+/* May the next byte be there later? True also if nobody can tell what is mapped. */
 static bool may_come(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir)
 {
 	struct ff_vma v = { 0 };
@@ -116,8 +121,8 @@ static bool may_come(const struct pvm_client *pc, struct pvm_call *c, enum pvm_d
 }
 
 /*
- * Who asks what is mapped may see a mapping that is being replaced by another one as missing, for it takes
- * no lock of the address space. The copy does: after it, the other one is there.
+ * ff_vma_ask() takes no lock of the address space, so it may see a mapping that is being replaced as missing. The copy
+ * takes that lock, so after the copy the new mapping is there. Therefore copy() asks twice before it gives up.
  */
 static int copy(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir)
 {
@@ -144,7 +149,7 @@ static int copy(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir di
 	return 0;
 }
 
-/* All of it, or it is begun anew with what is there then. */
+/* Change all of the word. After -EAGAIN the next try reads the word anew. */
 static int change_word(const struct pvm_client *pc, struct pvm_call *c)
 {
 	uint64_t new;
@@ -163,7 +168,7 @@ static int change_word(const struct pvm_client *pc, struct pvm_call *c)
 	return copy(pc, c, PVM_WRITE);
 }
 
-/* May the process do that? What is not mapped, or is by the time of the copy, that one finds out. */
+/* May the process do that where memory is mapped? The copy finds out what is not mapped. */
 static bool is_allowed(const struct pvm_client *pc, const struct pvm_call *c)
 {
 	uint32_t need = c->dir == PVM_READ  ? FF_VMA_READ :
@@ -179,7 +184,7 @@ static bool is_allowed(const struct pvm_client *pc, const struct pvm_call *c)
 	return true;
 }
 
-/* Pages that the kernel had to have come for this thread, as long as it lives. */
+/* The page faults of this thread since it began. */
 static uint64_t faults(void)
 {
 	struct rusage ru;
@@ -225,7 +230,7 @@ int pvm_attempt_alone(const struct pvm_client *pc, struct pvm_call *c)
 
 /* ---- waiting for room ------------------------------------------------------------------------------ */
 
-/* Nobody waits any more, or it is let go. */
+/* Take the queue off p->crowded: no request waits any more, or the container leaves. */
 static void calm(struct pvm *p, struct pvm_queue *q)
 {
 	if (!q->is_crowded)
@@ -243,7 +248,7 @@ void pvm_wait_end(struct pvm_wait *w)
 	w->q = NULL;
 }
 
-/* Has w to wait for so much room there? Then it does, in order. */
+/* Has w to wait for `size` bytes of room in that use? If so, w waits from now on, in order. */
 static bool must_wait(struct pvm *p, struct pvm_queue *q, enum pvm_use use, uint32_t size,
 		      struct qp *qp, struct pvm_wait *w)
 {
@@ -251,7 +256,8 @@ static bool must_wait(struct pvm *p, struct pvm_queue *q, enum pvm_use use, uint
 
 	if (w->q)
 		return true;
-	if (w->use == use) /* who was called for what comes later needs this on the way there */
+	if (w->use ==
+	    use) /* a request called for PVM_WORK needs its place while it gets PVM_COPY room */
 		w->called = false;
 	if ((called || TAILQ_EMPTY(&q->waits[use])) && pvm_has_room(q, use, size))
 		return false;
@@ -418,13 +424,13 @@ void pvm_forgive(struct pvm_queue *q)
 {
 	if (q->strikes)
 		q->strikes--;
-	q->careful_until = 0; /* it was over, or the runner would not have made the call */
+	q->careful_until = 0; /* that time was over, or the runner would not have made the call */
 }
 
 void pvm_charge(struct fast *f, const struct pvm_queue *q, uint64_t ns)
 {
 	if (!q->cont || q->cont->fast != f)
-		return; /* moved on, without a session that was stalled */
+		return; /* the container moved to another thread; a stalled session stayed here */
 	fast_tick(f);
 	cpu_worked(f, q->cont, ns);
 }
@@ -445,7 +451,7 @@ static void call_free(struct pvm *p, struct pvm_call *c)
 
 	*c->held -= c->size;
 	pvm_queue_put(c->user);
-	if (!TAILQ_EMPTY(&p->crowded)) /* the next turn calls who waits for the room */
+	if (!TAILQ_EMPTY(&p->crowded)) /* the next turn tells requests that wait for room */
 		fast_kick(p->f);
 	if (p->pool[large].num < POOL_KEEP) {
 		TAILQ_INSERT_HEAD(&p->pool[large].calls, c, entry);
@@ -474,7 +480,7 @@ static struct pvm_call *call_alloc(struct pvm *p, bool large)
 		free(c);
 		return NULL;
 	}
-	memset(c->buf, 0, c->size); /* no fault in a copy is of this memory */
+	memset(c->buf, 0, c->size); /* so that no page fault of a copy is in this memory */
 	return c;
 }
 
@@ -504,7 +510,7 @@ struct pvm_call *pvm_call_get(struct pvm *p, struct qp *qp, enum pvm_use use, ui
 	return c;
 }
 
-/* Is a worker to make it, or in it? */
+/* Is the call a worker's, which makes it later or is in it now? */
 static bool is_work(const struct pvm_call *c)
 {
 	return c->held != &c->user->held[c->use];
@@ -542,7 +548,7 @@ static void call_end(struct pvm_call *c)
 	pc->moved_at = fast_clock();
 }
 
-/* Of those that failed; NULL: it did not. */
+/* The list of failed calls for that place; NULL: the place is none of a failed call. */
 static struct call_list *list_of(struct pvm_queue *q, enum pvm_place place)
 {
 	return place == PVM_SOON ? &q->soon : place == PVM_LATER ? &q->later : NULL;
@@ -603,7 +609,7 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c)
 {
 	if (!c)
 		return;
-	if (c->busy && c->place == PVM_NOWHERE) { /* a thread is in it; it frees it */
+	if (c->busy && c->place == PVM_NOWHERE) { /* a thread is in the call, and frees it */
 		c->orphan = true;
 		c->qp = NULL;
 		return;
@@ -670,7 +676,7 @@ int pvm_submit(struct fast *f, struct pvm_call *c, const struct mr *mr, struct p
 	c->tracked = mr->tracked;
 	c->unknown = false;
 	if (roles_trust(p, pc->q)) {
-		w->called = false; /* it needs nothing more */
+		w->called = false; /* the call needs no more room */
 		pvm_enqueue(p, c, PVM_NEXT);
 	} else if (must_wait(p, pc->q, PVM_WORK, c->size, c->qp, w)) {
 		c->ses->stats.pvm_held++;
@@ -701,7 +707,7 @@ static void fail_all(struct fast *f, struct call_list *list, const struct pvm_cl
 	}
 }
 
-/* Those of a list that are on these bytes. */
+/* Cancel the calls of a list that start in these bytes. */
 static void cancel_all(struct fast *f, struct call_list *list, const struct pvm_client *pc,
 		       uint64_t va, uint64_t len)
 {

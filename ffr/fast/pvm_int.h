@@ -14,42 +14,44 @@ TAILQ_HEAD(queue_list, pvm_queue);
 TAILQ_HEAD(wait_list, pvm_wait);
 
 /*
- * A session's address space. Outlives the session while a call is under way; then none waits, and it
- * stays with the thread that it was on.
+ * A session's address space. It outlives the session while a call is under way; then no call waits, and the address
+ * space stays with the fast thread that it was on.
  */
 struct pvm_client {
-	struct pvm_queue *q;	       /* its container's */
-	struct call_list calls;	       /* for a worker, now */
-	TAILQ_ENTRY(pvm_client) entry; /* q->ready, while it has calls and nobody works for it */
-	int mem_fd;		       /* /proc/self/mem and */
-	int maps_fd;	   /* ... maps, as the client opened them. -1: the kernel cannot be asked */
-	uint32_t num_next; /* calls that the runner is to make, */
-	uint32_t num_calls; /* ... that wait for a worker, or are with one */
-	uint64_t moved_at;  /* ns: when one of them ended, or the first one came */
-	bool has_worker;    /* a worker makes its calls */
+	struct pvm_queue *q;	       /* the container's */
+	struct call_list calls;	       /* calls that a worker is to make now */
+	TAILQ_ENTRY(pvm_client) entry; /* q->ready, while it has calls but no thread */
+	int mem_fd;		       /* /proc/self/mem, which the client opened */
+	int maps_fd; /* /proc/self/maps, which the client opened; -1: the kernel cannot be asked */
+	uint32_t num_next;  /* calls that the runner is to make */
+	uint32_t num_calls; /* calls that wait for a worker, or that a worker is in */
+	uint64_t moved_at;  /* ns: when a worker's call last ended, or when the first one came */
+	bool has_worker;    /* a worker makes this client's calls */
 	bool has_lost;	    /* a former runner is still in a call, maybe beside the worker */
-	bool in_call;	    /* a runner's, or one that was it */
-	uint32_t runner_seq, worker_seq; /* how often these two were in calls */
+	bool in_call;	    /* the runner, or a former runner, is in a call */
+	uint32_t runner_seq, worker_seq; /* how many calls runners and workers have ended */
 	_Atomic bool gone;
 };
 
-/* What waits for memory of one container, and how it behaves; and the buffers that it has. */
+/* A container's buffers, the calls that wait for its memory, and how often its memory stalled the runner. */
 struct pvm_queue {
 	struct container *cont;		      /* NULL: gone */
 	uint32_t held[PVM_NUM_USES];	      /* bytes of buffers */
-	struct wait_list waits[PVM_NUM_USES]; /* for room there */
-	bool is_crowded;		      /* it is on pvm->crowded: there are waits */
+	struct wait_list waits[PVM_NUM_USES]; /* requests that wait for room in held[] */
+	bool is_crowded;		      /* there are waits: the queue is on pvm->crowded */
 	TAILQ_ENTRY(pvm_queue) crowded;
-	uint32_t num_next;     /* calls of its QPs that the runner is to make */
+	uint32_t num_next;     /* calls of the container's QPs that the runner is to make */
 	_Atomic uint32_t refs; /* the container, clients */
 	struct client_list ready;
-	struct call_list soon, later; /* failed for now; about in the order in which they are due */
-	uint32_t num_failed;	      /* on both */
-	uint32_t waiting;	      /* calls that wait, in all: it is on pvm->queues */
+	struct call_list soon,
+		later; /* calls that failed for now; about in the order in which they are due */
+	uint32_t num_failed; /* calls on `soon` and `later` */
+	uint32_t waiting;    /* all calls that wait; above 0: the queue is on pvm->queues */
 	_Atomic uint32_t workers;
 	TAILQ_ENTRY(pvm_queue) entry;
-	uint32_t strikes;
-	uint64_t struck_at, careful_until; /* ns */
+	uint32_t strikes; /* stalls of the runner that are not forgotten yet */
+	/* ns: the last stall; until when the runner makes no call on this memory */
+	uint64_t struck_at, careful_until;
 };
 
 /* The watcher starts a worker. */
@@ -64,19 +66,19 @@ struct pvm {
 	_Atomic uint32_t threads;  /* futex: pvm_stop waits for 0 */
 	bool has_watcher;
 	bool told; /* the log knows that threads cannot be started */
-	/* A worker that the watcher is to start, since it takes too long for the runner. */
+	/* The watcher is to start a worker, because starting one would take the runner too long. */
 	_Atomic uint32_t hire;	   /* enum hire */
-	struct queue_list queues;  /* that have calls for workers */
-	_Atomic uint32_t work_seq; /* changes when there is work for the idle one; futex */
+	struct queue_list queues;  /* the queues that have calls for workers */
+	_Atomic uint32_t work_seq; /* changes when there is work for the idle worker; futex */
 	bool idle;		   /* a worker waits for work */
 	uint32_t spare;		   /* workers that are not the first of their containers */
 	struct timer retry;	   /* of starting threads */
-	struct call_list next;	   /* the runner's */
-	struct queue_list crowded; /* whose waits are to be looked at */
+	struct call_list next;	   /* calls that the runner is to make */
+	struct queue_list crowded; /* the queues that have waits */
 	struct {
 		struct call_list calls;
 		uint32_t num;
-	} pool[2]; /* small ones, large ones */
+	} pool[2]; /* idle calls with small buffers, and with large ones */
 };
 
 /* Is there room for a buffer of so many bytes? */
@@ -87,26 +89,27 @@ static inline bool pvm_has_room(const struct pvm_queue *q, enum pvm_use use, uin
 
 /* ---- pvm.c ----------------------------------------------------------------------------------------- */
 
-/* Go on with the copy. 0; -EFAULT: it cannot be; -ESRCH: the address space is gone; -EAGAIN: not now. */
+/* Go on with the copy. 0; -EFAULT: the memory is not there; -ESRCH: the address space is gone; -EAGAIN: not now. */
 int pvm_attempt(const struct pvm_client *pc, struct pvm_call *c);
-/* In a test without threads: until it ends well, or patience does. 0, -EFAULT or -ESRCH. */
+/* In a test without threads: try until the copy is done, or for pvm_patience. 0, -EFAULT or -ESRCH. */
 int pvm_attempt_alone(const struct pvm_client *pc, struct pvm_call *c);
-/* [lock] of all that follow. The call is on that list from now on; it is on none. */
+/* All functions that follow need [lock]. Put the call, which is on no list, on that list. */
 void pvm_enqueue(struct pvm *p, struct pvm_call *c, enum pvm_place place);
+/* Take the call off its list. */
 void pvm_dequeue(struct pvm *p, struct pvm_call *c);
-/* It is a worker's from now on. */
+/* Give the call to workers: from now on the buffer counts against the container whose memory is copied. */
 void pvm_call_work(struct pvm_call *c);
-/* It has been tried, with that result of pvm_attempt(). */
+/* A thread has tried the call, with that result of pvm_attempt(). */
 void pvm_tried(struct fast *f, struct pvm_call *c, int result);
-/* The result is there: the caller's next turn finds it. */
+/* End the call with that result, which the QP's next turn finds. */
 void pvm_finish(struct fast *f, struct pvm_call *c, int result);
-/* Those who wait for room, and for whom there is some, may try again. Number of them. */
+/* Tell the requests that wait for room, as far as there is room, to try again. Number of them. */
 uint32_t pvm_call_up(struct fast *f, struct pvm_queue *q);
-/* A call on its memory has stalled the runner. */
+/* A call on the container's memory has stalled the runner. */
 void pvm_strike(struct pvm_queue *q, uint64_t now);
-/* ... which was not its doing. */
+/* Take the last pvm_strike() back, because the container did not cause the stall. */
 void pvm_forgive(struct pvm_queue *q);
-/* Its calls have taken so many ns: of a worker's CPU, or of everybody's time. */
+/* Charge the container for calls on its memory: ns of a worker's CPU time, or of the runner's. */
 void pvm_charge(struct fast *f, const struct pvm_queue *q, uint64_t ns);
 /* Does a worker or a former runner work for this client? Then no other thread may begin. */
 static inline bool pvm_is_worked(const struct pvm_client *pc)
@@ -114,7 +117,7 @@ static inline bool pvm_is_worked(const struct pvm_client *pc)
 	return pc->has_worker || pc->has_lost;
 }
 
-/* Freed, if it is gone and nobody is in a call on its memory. */
+/* Free the client, if it is gone and no thread is in a call on its memory. */
 void pvm_client_put(struct pvm_client *pc);
 void pvm_queue_put(struct pvm_queue *q);
 

@@ -42,9 +42,9 @@
 
 #define IDLE_TICKS    1	  /* ticks without a call before the watcher sleeps */
 #define BATCH	      16u /* calls of one client that a worker makes before it takes the lock */
-#define MORE_CALLS    32u /* that follow from those that a turn left to the runner, */
-#define MORE_BYTES    (64u << 10)	/* ... before others have another turn */
-#define SPARE_WORKERS 64u		/* of a router, beside one for each container */
+#define MORE_CALLS    32u /* calls between two turns after which the runner adds no follow-up calls */
+#define MORE_BYTES    (64u << 10) /* bytes between two turns after which the runner adds none */
+#define SPARE_WORKERS 64u	  /* of a router, beside one for each container */
 #define LINGER_NS     (100 * NS_PER_MS) /* a worker without work waits for some, one of all */
 #define LONG_CALL     16384u	       /* bytes; a call takes long enough to be interrupted in it */
 #define STARTED_NS    (10 * NS_PER_MS) /* after a thread could not be started: until the next try */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * sched.c - when the runner spins, leaves its core to a program, and sleeps.
- * Fast lock held but while asleep; the body of a runner thread (roles.c starts and replaces them).
+ * The body of a runner thread (roles.c starts and replaces them), which holds the fast lock except while it sleeps.
  *
  * The trouble is three busy threads on two cores: a program that polls its own memory never enters
  * the library, so a runner that spins on that program's core makes it wait for a scheduler tick
@@ -78,29 +78,31 @@
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
 
-/* The constants of no decision; as in decide.h, + and - tell what gets worse. */
+/* Constants that no function of decide.h uses. As in decide.h, "+" says what gets worse with a larger value, "-" with a
+ * smaller one. */
 
-/* awake: between two looks for bells; + they wait, - more system calls */
+/* time between two looks for bells while awake; + bells wait, - more system calls */
 #define BELL_NS (20 * NS_PER_US)
-/* of one look; + more stack, - the next look has the rest */
+/* bells that one look takes; + more stack, - the rest waits for the next look */
 #define MAX_BELLS 64
-/* between two looks at the thread's CPU time; + who pays is less exact, - more system calls */
+/* time between two looks at the thread's CPU time; + containers pay less exactly, - more system calls */
 #define SETTLE_NS (2 * NS_PER_MS)
-/* ... if somebody's is limited; + a limit is exceeded for longer, - more system calls */
+/* SETTLE_NS while a container's CPU time is limited; + it exceeds its limit longer, - more system calls */
 #define SETTLE_SOON_NS (100 * NS_PER_US)
-/* a longer turn was not the runner's alone; + stolen time is missed, - long turns count */
+/* a longer turn was interrupted by other threads; + stolen time is missed, - long turns count as stolen */
 #define STOLEN_NS (500 * NS_PER_US)
-/* where no priority is allowed; + others run on when it is woken, - more switches */
+/* time slice of a runner that may have no priority; + a woken runner waits for others, - more switches */
 #define SLICE_NS (100 * NS_PER_US)
 
 struct runner {
-	struct fast_sched s; /* f->sched: what it decides by */
+	struct fast_sched s; /* f->sched: the numbers that the decisions are made from */
 	uint64_t turn_at;    /* when the last turn began */
 	int alarm_fd;	     /* timerfd in epoll_fd */
 	uint64_t alarm_at;
-	uint64_t settled_at, settled_cpu; /* cpu_settle(); the thread's CPU time then */
+	uint64_t settled_at,
+		settled_cpu; /* when cpu_settle() was called last; the thread's CPU time then */
 	int num_cpus;
-	cpu_set_t cpus;	 /* where it may run */
+	cpu_set_t cpus;	 /* CPUs that the runner may run on */
 	uint8_t refused; /* URGENT: 0 FIFO works, 1 use nice, 2 use a short slice, 3 nothing */
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ucma.h - rdma_cm with peers in the NIC's network: what the connection manager (cm/plain.c) wants of the
- * carrier that has the NIC (nic/ucma.c), which asks the host's kernel. A part of struct carrier.
+ * ucma.h - rdma_cm with peers in the NIC's network: the operations that the connection manager (cm/plain.c) uses of the
+ * carrier that has the NIC (nic/ucma.c). The carrier asks the host's kernel. A part of struct carrier.
  *
- * All of it is the control thread's, without the lock, and none of it waits for the kernel: commands are carried
- * out in the order in which they were given, and what comes of them are events, which host->cm_frames() tells of.
+ * The control thread calls these operations, without the lock. None waits for the kernel: the kernel gets the commands
+ * in the order in which they were given, and answers with events. host->cm_frames() is called when there are events.
  */
 #ifndef FFR_FAST_UCMA_H
 #define FFR_FAST_UCMA_H
@@ -22,13 +22,13 @@ struct ucma_id; /* one of the host's rdma_cm, bound to the GID of the container'
 
 /* What an id is for. */
 struct ucma_want {
-	void *user; /* comes back in its events */
+	void *user; /* comes back in the id's events */
 	const struct container *cont;
 	uint16_t ps;
 	uint8_t qp_type;
 	uint8_t tos;
-	union ibv_gid dst; /* resolve: whom */
-	uint16_t port;	   /* ... whose, or that is listened at; host byte order */
+	union ibv_gid dst; /* resolve: the peer's GID */
+	uint16_t port;	   /* resolve: the peer's; listen: the id's own; host byte order */
 	uint32_t timeout_ms;
 	uint32_t backlog;
 };
@@ -49,21 +49,21 @@ struct ucma_event {
 };
 
 struct ucma_ops {
-	/* Can ids of that port space be made now by the container's NIC, for QPs of that type? */
+	/* Can the container's NIC now make ids of port space `ps` for QPs of type qp_type? */
 	bool (*is_there)(const struct container *c, uint16_t ps, uint8_t qp_type);
-	/* So often the answer to that, or that NIC's GID, became another one. */
+	/* How often the answer of is_there(), or the GID of the container's NIC, has changed. */
 	uint32_t (*changes)(const struct container *c);
 	/* An id, or NULL: there is no memory, or there are too many. ROUTE_RESOLVED or ADDR_ERROR follows. */
 	struct ucma_id *(*resolve)(const struct ucma_want *w);
-	/* The same, but l->done(), if there is l, and no event follows. */
+	/* An id, or NULL, like resolve(). No event follows; with `l`, l->done() does. */
 	struct ucma_id *(*listen)(const struct ucma_want *w, struct carrier_later *l);
-	/* A request's: its events are for `user` from now on. */
+	/* Keep the new id of a CONNECT_REQUEST: its events are for `user` from now on. */
 	void (*keep)(struct ucma_id *id, void *user);
-	/* What the peer is to hear of that the kernel says, and no event of it comes any more. */
+	/* End the id. The kernel tells the peer what it has to; no event of the id comes any more. */
 	void (*destroy)(struct ucma_id *id);
 	/*
-	 * 0 or -ENOMEM. What the kernel refuses is a CONNECT_ERROR, and likewise, with iWARP, a QP that is not the
-	 * container's, not in INIT (or RTR and RTS, to accept), or has been connected before.
+	 * 0 or -ENOMEM. If the kernel refuses, a CONNECT_ERROR follows. With iWARP a CONNECT_ERROR also follows for a
+	 * QP that is not the container's, is not in INIT (to accept: INIT, RTR or RTS), or has been connected before.
 	 */
 	int (*connect)(struct ucma_id *id, const struct ff_cm_param *p, const void *pd,
 		       uint32_t len);
@@ -71,7 +71,7 @@ struct ucma_ops {
 		      uint32_t len);
 	int (*establish)(struct ucma_id *id); /* after a CONNECT_RESPONSE */
 	int (*reject)(struct ucma_id *id, uint8_t reason, const void *pd, uint32_t len);
-	int (*disconnect)(struct ucma_id *id); /* or agree to that */
+	int (*disconnect)(struct ucma_id *id); /* disconnect, or agree to the peer's disconnect */
 	/* The next event. False: there is none. */
 	bool (*event)(struct fast *f, struct ucma_event *ev);
 };
