@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * hello.c - the process behind a client's socket, and the memory that it hands over. The first part
- * is the control thread's, called by ctl/conn.c when a client connects and by ctl/hello.c; the rest
- * is called by a thread of the keeper's (clients.c).
+ * hello.c - the process behind a client's socket, and the memory that the process hands over. The control thread calls
+ * the first part: ctl/conn.c when a client connects, and ctl/hello.c. A thread of the keeper calls the rest
+ * (clients.c).
  *
- * The router never opens another process's memory: a number may be somebody else's by the time that
- * it is used. The client opens /proc/self/mem and /proc/self/maps with its own rights and hands the
- * descriptors over. The kernel has bound them to its address space: after an exec, or its end, nothing
- * can be reached through them, whoever has its number. What must be ruled out is that they are
- * something else, which the router would then write to with its own rights:
+ * The router never opens another process's memory, because a process number may belong to another process by the time
+ * it is used. The client opens /proc/self/mem and /proc/self/maps with its own rights and hands the descriptors over.
+ * The kernel has bound them to the client's address space: after an exec, or after the client's end, nothing can be
+ * reached through them, whoever has the number then. But a client could hand over other files, which the router would
+ * then write to with its own rights. So the descriptors have to be:
  *
- *	1. opened as they must be: memory for reading and writing, maps for reading
+ *	1. opened as they must be: mem for reading and writing, maps for reading
  *	2. of procfs: the device of the file, by statx(AT_STATX_DONT_SYNC), which asks no server of a
  *	   FUSE file system, is one that the client's mountinfo, or ours, has as procfs
- *	3. those files: the descriptor's link ends with /NUMBER/mem, and the other one's is the same
- *	   but for the name
- *	4. of that process: NUMBER is its number in one of the namespaces that it is in
- *	5. and it still lives, so that what was found out by its number was about it
+ *	3. those files: the link of the one ends with /NUMBER/mem, and the link of the other differs only in the name
+ *	4. of that process: NUMBER is the process's number in one of the namespaces that it is in
+ *	5. of a process that still lives, so that what was found out by its number was about this process
  *
- * Three things are found out by number even so, between looks at a pidfd that came from the socket: 2
- * and 4 here, the process's cgroup, and /proc/PID/map_files in map_file.c. Before Linux 6.5 a socket gives no pidfd. One that
- * is opened by number may be another process's; so the client has to show, in a message that the
- * kernel stamps with its sender's number, a nonce that it was told after the pidfd was opened. Who
- * has the number then, and is still alive afterwards, is the one whose pidfd it is.
+ * Some things have to be found out by number even so: 2 and 4 here, the process's cgroup, and /proc/PID/map_files in
+ * map_file.c. For each, the caller looks before and afterwards at a pidfd from the socket, whether the process lives.
+ * Before Linux 6.5 a socket gives no pidfd, and a pidfd that is opened by number may be another process's. So the
+ * client has to show a nonce that it was told after the pidfd was opened, in a message that the kernel stamps with its
+ * sender's number. The process that has the number then, and is still alive afterwards, is the process of the pidfd.
  */
 #include "ffr/keeper/hello.h"
 

@@ -165,7 +165,7 @@ int keeper_thread(void *(*fn)(void *), void *arg)
 	return err;
 }
 
-/* One packet with what came along: its length, 0 at the end. */
+/* Receive one packet and its descriptors. Returns the packet's length; 0: the other end has hung up. */
 static ssize_t receive(int sock, void *buf, size_t size, int fds[ROOM_FDS], unsigned *n_fds)
 {
 	ssize_t n;
@@ -177,8 +177,9 @@ static ssize_t receive(int sock, void *buf, size_t size, int fds[ROOM_FDS], unsi
 }
 
 /*
- * The router waits for it, whatever happens. A descriptor cannot go where others of the same user, in any container, have
- * as many under way as this process may have open (ETOOMANYREFS, without CAP_SYS_RESOURCE), so the answer says so.
+ * Answer whatever happens, because the router waits. The kernel refuses a descriptor while the user, over all
+ * containers, has as many on their way in sockets as this process may have open (ETOOMANYREFS, without
+ * CAP_SYS_RESOURCE). Then the answer has that error, and no descriptor.
  */
 static void answer(int sock, struct keeper_resp *resp, int fd)
 {

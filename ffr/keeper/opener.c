@@ -2,19 +2,19 @@
 /*
  * opener.c - a child of the keeper, the only one of the two that opens files; and the keeper's side of it.
  *
- * The keeper has to reach into other processes, so Landlock cannot confine it (landlock.c), and it may name any file of
- * the host. So its filter lets it open files with O_PATH only: it gets a handle, from which nothing can be read. It
- * sends the handle to the opener. The opener looks what the handle is, opens it by "/proc/self/fd/4", and sends back
- * what it has opened. The opener's filter has that path and those of two devices, by their addresses in memory that is
- * read-only, and no call that could change what is mapped. So:
+ * The keeper has to reach into other processes, so Landlock cannot confine the keeper (landlock.c), and the keeper may
+ * name any file of the host. Therefore its filter lets the keeper open files with O_PATH only, which gives a handle
+ * that nothing can be read from. The keeper sends the handle to the opener. The opener checks what the handle is, opens
+ * the file by "/proc/self/fd/4", and sends the descriptor back. The opener's filter allows that path and those of two
+ * devices, by their addresses in read-only memory, and no call that could change what is mapped. So an attacker
  *
- *	- who runs code in the keeper gets from the opener a few files of /proc that have no secret, the two devices, and
- *	  regular files of tmpfs and hugetlbfs but those in the host's /run
- *	- who runs code in the opener opens what the keeper has sent, and cannot name a file
+ *	- who runs code in the keeper gets from the opener only a few files of /proc that have no secret, the two
+ *	  devices, and regular files of tmpfs and hugetlbfs except for those in the host's /run
+ *	- who runs code in the opener opens only what the keeper has sent, and cannot name a file
  *
- * What is opened must keep nobody waiting, since there is one opener for all clients. The keeper has made sure before
- * that a handle's file system is one of those, without asking the file system (map_file.c). Opening a file of tmpfs
- * with O_NONBLOCK waits for no lease, and opening these files of /proc takes no lock of the process's memory.
+ * One opener serves all clients, so no opening may wait. The keeper has checked that a handle's file system is one of
+ * these, without asking the file system (map_file.c). Opening a file of tmpfs with O_NONBLOCK waits for no lease, and
+ * opening these files of /proc takes no lock of the process's memory.
  *
  * Tests: test_opener.c
  */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * parent.c - the first process of a router: starts the keeper, and the router, and the router once more
- * when it has died. Called by main.c, which has started the process for orphans (mem/orphans.c); one thread.
+ * parent.c - the first process of a router: starts the keeper and the router, and the router again when it has died.
+ * Called by main.c, which has started the process for orphans (mem/orphans.c). One thread.
  *
- * It has all rights that ffr was started with, since each router gives up its own ones for good; so it
- * listens to nobody. It knows of the two others what wait() tells, and has two signals for them. The
- * keeper goes on while a router is started again, with the sockets that containers connect to: who
- * comes meanwhile waits there. Each router is a program run anew, in an address space of its own: what
- * an attacker has learnt from one that died is of no use with the next.
+ * The parent keeps all rights that ffr was started with, because each router gives its rights up for good. Therefore
+ * the parent listens to nobody: it knows of keeper and router what wait() tells, and sends them two signals. The keeper
+ * goes on while a router is started again, and holds the sockets that containers connect to, so that clients wait
+ * there. Each router is a program run anew, in an address space of its own: what an attacker has learnt from a router
+ * that died is of no use against the next one.
  *
- * The router cannot open the configuration once it is another user. So this process reads the file, at the start and
- * with each SIGHUP, and sends a text that has no mistake through a socket, a packet each, to the router that runs and to
- * those that come after it. What the router sends is never read.
+ * The router cannot open the configuration once it is another user. So the parent reads the file, at the start and
+ * after each SIGHUP. If the text has no mistake, the parent sends it, as one packet through a socket, to the running
+ * router and to each later one. The parent never reads what the router sends.
  *
  * Tests: system/sandbox.sh, system/reload.sh, system/stuck.sh
  */
@@ -31,19 +31,20 @@
 #include "ffr/lib/sandbox.h"
 #include "ffr/keeper/keeper.h"
 
-#define KEEPER_ENV  "FFR_KEEPER" /* the number of the router's end of the socket to the keeper */
-#define CONF_ENV    "FFR_CONF" /* the number of the router's end of the socket for configurations */
-#define ORPHANS_ENV "FFR_ORPHANS" /* ... and to the process for orphans */
-/* One that did not live so long will not do so the next time either: that is the service manager's. */
+#define KEEPER_ENV "FFR_KEEPER" /* the number of the router's end of the socket to the keeper */
+#define CONF_ENV   "FFR_CONF" /* the number of the router's end of the socket for configurations */
+#define ORPHANS_ENV                                                                                \
+	"FFR_ORPHANS" /* the number of the router's end of the socket to the process for orphans */
+/* A router that lived shorter would die again as soon. The parent ends, and the service manager decides. */
 #define TOO_SOON_S 2
 
 struct children {
-	pid_t keeper, router; /* 0: not there */
+	pid_t keeper, router; /* 0: not running */
 	time_t since;	      /* s: when the router was started */
 	int status;	      /* of the last router, as wait() tells */
 	bool stopping;
 	int conf;   /* our end of the router's socket for configurations, -1: none */
-	char *text; /* what a router is started with */
+	char *text; /* the configuration that the next router is started with */
 };
 
 static time_t seconds(void)

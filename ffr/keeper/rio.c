@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * rio.c - the device of RapidIO, which is root's: whoever has it open sees all buffers of all ports. Keeper; called by keeper.c.
- * Only where the configuration, as root has read it before there was a router, has a router use it.
+ * rio.c - the device of RapidIO, which belongs to root, because a process that has it open sees all buffers of all
+ * ports. The keeper opens it only if the configuration that root read before there was a router has the router use
+ * RapidIO. Keeper; called by keeper.c.
  */
 #include <errno.h>
 #include <fcntl.h>
