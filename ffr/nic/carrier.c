@@ -43,13 +43,16 @@ static void at_most(struct ff_query_device_resp *d, const struct nic_dev *n)
 	AT_MOST(d->max_inline, n->max_inline);
 	AT_MOST(d->max_qp_rd_atom, (uint32_t)n->attr.max_qp_rd_atom);
 	AT_MOST(d->max_qp_init_rd_atom, (uint32_t)n->attr.max_qp_init_rd_atom);
-	/* all of an address space would be all of the router's; UD and XRC are the software device's, or copied (ud.c) */
+	/*
+	 * No implicit MRs: those of a whole address space would be of the router's. UD and XRC stay as they are,
+	 * because the software device carries them, or ud.c copies.
+	 */
 	d->odp_general &= n->odp.general_caps & IBV_ODP_SUPPORT;
 	d->odp_rc &= n->odp.per_transport_caps.rc_odp_caps;
 	d->odp_uc &= n->odp.per_transport_caps.uc_odp_caps;
 }
 
-/* What all NICs have: a container's device is the same whichever NIC is its. */
+/* Describe what all NICs have, so that a container's device is the same whichever NIC the container has. */
 static void describe(struct fast *f, struct ff_query_device_resp *d)
 {
 	const struct nic_dev *n = nic_first(f);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * event.c - what the NIC tells beside completions: of its port, of single QPs and CQs, and of its end. Runner, [lock],
- * but for nic_look_at_port(), which calls the kernel and is the control thread's.
+ * event.c - the NIC's asynchronous events: of its port, of single QPs and CQs, and of its end. Runner, [lock], except
+ * for nic_look_at_port(), which calls the kernel and is the control thread's.
  *
- * Who hears what:
+ * What the NIC says, and who hears of it:
  *
- *	the port went down or came back	all sessions, as the same event, if containers use the NIC at all. What
- *					query_port tells stays ACTIVE: the containers' port is the router's, by
- *					which those of this host are reached whatever the NIC does.
- *	its GID is another one		the same (GID_CHANGE), once it is in their tables; other GIDs than the one
- *					that the router has chosen are nothing to them
- *	a QP is in error		its owner, and the QP goes to ERR: the NIC has ended it
- *	a CQ has overrun		the owners of its QPs (QP_FATAL) and SRQs (SRQ_ERR): the CQ is the router's own, of
- *					which containers know nothing
- *	an SRQ cannot go on		its owner
+ *	the port went down or came back	all sessions, by the same event, if containers use the NIC at all.
+ *					ibv_query_port() still says ACTIVE, because the containers' port is the
+ *					router's, which reaches containers of this host whatever the NIC does.
+ *	the NIC's GID has changed	all sessions, by GID_CHANGE, once the new GID is in the containers' tables.
+ *					Containers do not see the NIC's other GIDs.
+ *	a QP is in error		the QP's owner; the QP goes to ERR, because the NIC has ended it
+ *	a CQ has overrun		the owners of the CQ's QPs (QP_FATAL) and SRQs (SRQ_ERR); the CQ is the
+ *					router's own, and unknown to containers
+ *	an SRQ has failed		the SRQ's owner
  *	the NIC has ended, or goes	gone.c
  *
- * A NIC that is removed tells so by an event (DEVICE_FATAL) if its driver can go while programs have it open. If not, as with
- * rxe, the removal waits until all have closed it, and only that its device file has gone tells: inotify.
+ * A removed NIC sends DEVICE_FATAL if its driver can go while programs have the NIC open. Other drivers, such as rxe,
+ * wait until all programs have closed the NIC. Then only inotify tells of the removal: the device file has gone.
  */
 #include "ffr/nic/nic.h"
 

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * gone.c - a NIC that is removed while it is used, and that comes back. Control thread, without the lock; what calls
- * the kernel is the worker's (worker.c).
+ * gone.c - a NIC that is removed while it is used, and that comes back. Control thread, without the lock. The worker
+ * (worker.c) makes the calls to the kernel.
  *
- * The containers' device is the router's and lives on: what goes within the host, or by the wire to others, has lost
- * nothing. So who used the NIC gets what a NIC tells of single QPs: IBV_EVENT_QP_FATAL for each that it carried, which is in
- * ERR then, its WRs and receives flushed; and IBV_EVENT_PORT_ERR, as the port by which others are reached is down.
+ * The containers' device is the router's and lives on: connections within the host, or by the wire to other hosts, have
+ * lost nothing. So programs that used the NIC get the events that a NIC has for single QPs: IBV_EVENT_QP_FATAL for each
+ * QP that the NIC carried, which is in ERR then, its WRs and receives flushed; and IBV_EVENT_PORT_ERR.
  *
- *	nic_lose()	from then on nobody calls the NIC (dev->is_there)
- *	take_down()	QPs, SRQs, MRs and PDs forget it, part by part. Jobs that have something of it come back first, and the
- *			address handle that is being made.
- *	destroy()	the worker gives all back and closes it, which a removal may be waiting for
- *	look		each second the worker tries whether a NIC of that name is there
- *	install()	it is: QPs that are made from now on, and memory that is registered, are its too. Containers hear
- *			IBV_EVENT_PORT_ACTIVE, and GID_CHANGE if it has another GID; other hosts are told.
+ *	nic_lose()	from now on nobody calls the NIC (dev->is_there)
+ *	take_down()	QPs, SRQs, MRs and PDs forget the NIC, part by part. Before that, jobs that use something of the
+ *			NIC come back, and the thread for address handles ends its job.
+ *	destroy()	the worker destroys everything on the NIC and closes it; a removal may be waiting for that
+ *	look		each second the worker looks whether a NIC of that name is there
+ *	install()	the NIC is back. From now on QPs that are made and memory that is registered are the NIC's, too.
+ *			Containers hear IBV_EVENT_PORT_ACTIVE, and GID_CHANGE if the GID is another one; other hosts are
+ *			told.
  *
- * A UD QP is told nothing but the port's event: it has lost datagrams, as it may, and goes on among containers. Receives of
- * an SRQ are in its ring again (srq.c). The router's own UD QP is another one when the NIC is back, with other numbers,
- * which its peers are told (trunk.c).
+ * A UD QP hears only the port's event: it has lost datagrams, which a UD QP may, and still serves containers. Receives
+ * of an SRQ are in the SRQ's ring again (srq.c). When the NIC is back, the router's own UD QP has another number, which
+ * its peers are told (trunk.c).
  *
- * Meanwhile QPs are made that are the software device's alone. They stay so: their numbers have been told. A path of
- * such a one that only the NIC could carry is refused at RTR (ENODEV), which has them made anew.
- * Likewise memory: what was registered before is not the new NIC's, which has other keys.
+ * QPs that are made while the NIC is away are the software device's alone, and stay so, because programs know their
+ * numbers already. If such a QP gets a path that only the NIC can carry, RTR fails with ENODEV, and programs then make
+ * the QP anew. Memory that was registered before the NIC came back is not the new NIC's either, because the new NIC has
+ * other keys.
  */
 #include "ffr/nic/nic.h"
 
@@ -32,12 +34,12 @@
 #include "ffr/wire/wire.h"
 
 #define LOOK_NS (1000 * NS_PER_MS)
-#define PART	256u /* objects, or places in a table, for which others wait */
+#define PART	256u /* objects, or places in a table, that one hold of the lock handles */
 
 /* A NIC that is being taken down, with all that was made on it. */
 struct nic_gone {
 	struct nic_job job;
-	struct nic_dev *d; /* back's; `dev` is the worker's */
+	struct nic_dev *d; /* for `back`; the worker has `dev` */
 	struct nic_dev dev;
 	TAILQ_HEAD(, nic_qp) qps;
 	SLIST_HEAD(, nic_mr) mrs;
@@ -50,7 +52,7 @@ struct nic_gone {
 
 struct nic_opening {
 	struct nic_job job;
-	struct nic_dev *d; /* back's; `dev` is the worker's */
+	struct nic_dev *d; /* for `back`; the worker has `dev` */
 	struct nic_dev dev;
 	int err;
 };

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * iwarp.c - what is different with a NIC that speaks iWARP (RFC 5040 to 5044). See nic.h. Neighbours: qp.c, whose steps
- * of a QP are done here then, and ucma.c, which speaks with the host's rdma_cm.
+ * iwarp.c - what is different with a NIC that speaks iWARP (RFC 5040 to 5044). See nic.h. Neighbours: qp.c, which calls
+ * this file for the steps of a QP, and ucma.c, which speaks with the host's rdma_cm.
  *
- * An iWARP connection is one of TCP, and the kernel's iw_cm makes it: a QP in INIT is named to rdma_connect() or
- * rdma_accept(), and the NIC's driver takes it to RTS when both sides have agreed. ibv_modify_qp() can not. To containers
- * the device is InfiniBand's nevertheless, as it is for all that the router carries: their QPs go INIT, RTR, RTS, by what
- * the connection manager tells them. So the container's QP and the NIC's are in states of their own:
+ * An iWARP connection is a TCP connection that the kernel's iw_cm makes. rdma_connect() or rdma_accept() names a QP in
+ * INIT, and the NIC's driver takes the QP to RTS when both sides have agreed. ibv_modify_qp() cannot do that.
+ * Containers nevertheless see an InfiniBand device, because the router is one: their QPs go through INIT, RTR and RTS,
+ * with the attributes that the connection manager gives them. So the container's QP and the NIC's have states of their
+ * own:
  *
- *	container				the NIC's QP, nq->iw
- *	INIT					IW_NONE	nothing has been asked
- *	INIT, and rdma_connect() was called	IW_ASKED	in INIT; it has the receives, for the peer may send at once
- *	RTR, RTS, before rdma_accept()		IW_READY	the same, and nothing is asked yet
- *	RTR, RTS, and that was called		IW_ASKED
- *	any						IW_UP	the kernel said ESTABLISHED: in RTS
- *	ERR						IW_DOWN	the end, however it came about
+ *	the container's QP			nq->iw		the NIC's QP
+ *	INIT					IW_NONE		nothing has been asked
+ *	INIT, and rdma_connect() was called	IW_ASKED	in INIT, with all receives: the peer may send at once
+ *	RTR, RTS, before rdma_accept()		IW_READY	in INIT, with all receives; nothing has been asked
+ *	RTR, RTS, and rdma_accept() was called	IW_ASKED	in INIT, with all receives
+ *	any state				IW_UP		in RTS: the kernel said ESTABLISHED
+ *	ERR					IW_DOWN		the connection has ended or failed
  *
- * WRs that are posted before it is IW_UP wait. With IW_DOWN the container's QP is in ERR, as QPs of iWARP are then, and is
- * never the NIC's again: its driver has nothing that would take it back. Each connection has a number (nic_qp.iw_conn),
- * which the peer's QP number is to the container, for MPA knows none: with that, and no other, it comes to RTR. So a QP
- * that a program connects by itself, with numbers that it was told by its peer, is refused there: EOPNOTSUPP.
+ * WRs that are posted before IW_UP wait. With IW_DOWN the container's QP is in ERR, and is never the NIC's again,
+ * because the driver cannot take a QP back to INIT. Each connection has a number (nic_qp.iw_conn). To the container
+ * this number is the peer's QP number, because MPA has none: RTR accepts this number only. So a QP that a program
+ * connects by itself, with a number that its peer told it, is refused at RTR with EOPNOTSUPP.
  *
- * The GID of such a NIC is its MAC address. What containers and the connection manager need is an address: that of the
- * network device that has this MAC.
+ * The GID of such a NIC is the NIC's MAC address. Containers and the connection manager need an IP address, so the
+ * router takes the address of the network device that has this MAC.
  *
- * The kernel's siw is special in two things. An MR's addresses are those in the process that has registered it, also if
- * others were asked for (mr.c). And a QP that is not in RTS does not flush what is posted to it: the router does that.
+ * The kernel's siw differs in two things. An MR's addresses are those in the process that registers the MR, even if
+ * that process asks for others (mr.c). And a QP that is not in RTS does not flush WRs that are posted to it, so the
+ * router does.
  */
 #include "ffr/nic/nic.h"
 
@@ -283,7 +285,10 @@ void nic_iw_down(struct fast *f, uint32_t num, uint32_t conn)
 	fast_unlock(f->host);
 }
 
-/* Its CQ may have completions of other QPs, and of more than a turn: there is an end, whatever the NIC brings meanwhile. */
+/*
+ * The CQ may have more completions than one turn takes, and those of other QPs. Stop after DRAIN_TURNS, because the NIC
+ * may bring further ones all the time.
+ */
 void nic_cq_drain(struct nic_cq *cq)
 {
 	for (uint32_t i = 0; i < DRAIN_TURNS && nic_poll_cq(cq) > 0; i++)

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * mr.c - an MR at the NIC: its pages in a row, registered at the addresses that the application uses.
- * Control thread, no lock: nobody knows the MR yet, or any more. Large ones the worker pins and unpins.
+ * mr.c - an MR at the NIC: the MR's pages in a row, registered at the addresses that the application uses.
+ * Control thread, no lock, because nobody knows the MR yet, or any more. The worker pins and unpins large MRs.
  *
- * Memory is the application's, or device memory; the NIC has no dma-bufs and no null MRs.
+ * The memory is the application's, or device memory. The NIC gets no dma-bufs and no null MRs.
  *
- * The NIC takes one range of the router's memory. The pages of one run are that already; those of several
- * are mapped once more behind one another. An MR of which some bytes are reached by the application's
- * process only (shadow.h) is none of the NIC's: its WRs fail there as with a wrong key.
+ * The NIC takes one range of the router's memory. The pages of an MR with one run are such a range; the pages of
+ * several runs are mapped once more, one behind the other. If only the application's process reaches some bytes of an
+ * MR (shadow.h), the NIC does not get the MR, and WRs at the NIC that use the MR fail as with a wrong key.
  *
- * On-demand memory has no runs. The NIC gets pages of ffmem (view.h), if it can page on demand itself: those of the
- * application's that are shadow pages, which the library makes of all that is there when it is registered. What is not
- * there, or is something else, is an error of the WR or of the peer's access. What the application does to its mappings
- * the module takes away from the router, whose kernel tells the NIC's driver. (Of pages of the router's own that would be
- * registered without that the NIC would keep what the application has no more.)
+ * On-demand memory has no runs. A NIC that can page on demand gets pages of ffmem (view.h): those of the application's
+ * pages that are shadow pages, which the library makes of all pages that are there at the registration. Where there is
+ * no shadow page, the WR or the peer's access fails. When the application changes its mappings, the module takes the
+ * pages away from the router, and the kernel tells the NIC's driver. (Without ffmem, the NIC would keep pages that the
+ * application has no more.)
  *
- * The kernel's rxe (7.3) does not look at the addresses that an on-demand MR is registered for: it counts from where the pages
- * are mapped, and reads beyond its own tables where the two differ. So there they are mapped at the application's addresses
- * and stay there; an MR for which the router has no room there is none of the NIC's.
+ * The kernel's rxe (7.3) ignores the addresses that an on-demand MR is registered for: it counts from where the pages
+ * are mapped, and reads beyond its own tables where the two differ. So for rxe the pages are mapped at the
+ * application's addresses and stay there. If the router has something else there, the NIC does not get the MR.
  *
- * The kernel's siw takes no addresses but those at which the pages are mapped when they are registered, and asks no more
- * where they are: a peer that is told the application's can only use those. So the pages of an MR that peers may reach
- * are mapped there for that moment, where the router has nothing. If it has, the MR is none of the NIC's. That tells an
- * application which addresses the router does not use, for which siw alone, a NIC to try things with, is not
- * worth a process of its own. An MR that is for the application's own WRs has the router's addresses (nic_mr.base).
+ * The kernel's siw takes as an MR's addresses those where the pages are mapped at the registration, and does not look
+ * at them later. Peers use the application's addresses. So for siw the pages of an MR that peers may reach are mapped
+ * at the application's addresses during the registration. If the router has something else there, the NIC does not get
+ * the MR. This shows an application which addresses the router does not use; a process of its own against that is not
+ * worth it for siw, which is a NIC for trials. An MR for the application's own WRs has the router's addresses
+ * (nic_mr.base).
  */
 #include "ffr/nic/nic.h"
 
@@ -34,10 +35,10 @@
 #include "ffr/mem/shadow.h"
 
 #define PAGE_MASK  ((uint64_t)FF_PAGE - 1)
-#define STACK_ROOM ((uint64_t)1 << 30) /* bytes below it */
-#define KEY_TRIES  8u		       /* keys of the NIC that may be taken, one after the other */
+#define STACK_ROOM ((uint64_t)1 << 30) /* bytes below the stack that stay free */
+#define KEY_TRIES  8u /* registrations to get a key that the container does not use yet */
 
-/* What the application's flags mean to a NIC. */
+/* The access flags for the NIC. */
 static unsigned int access_of(const struct mr *mr)
 {
 	/* the optional ones (relaxed ordering) are ignored by a NIC that does not know them */
@@ -109,7 +110,7 @@ static int map_home(struct nic_mr *nm, const struct mr *mr)
 	return map_window(nm, mr, (void *)(uintptr_t)home);
 }
 
-/* It is registered, or not: siw has the pages, which need not stay there. */
+/* After the registration: siw has the pages, so they need not stay at the application's addresses. */
 static void leave_home(const struct nic_dev *d, struct nic_mr *nm)
 {
 	if (!d->is_siw || !nm->window)
@@ -119,8 +120,8 @@ static void leave_home(const struct nic_dev *d, struct nic_mr *nm)
 }
 
 /*
- * What stays there must not be where this thread's stack may grow to: the kernel leaves no room for that. Control thread,
- * whose stack is the process's; others' are mapped as a whole.
+ * Is the range where this thread's stack may grow to? The kernel would let a mapping be made there. This is the control
+ * thread, whose stack is the process's; the stacks of other threads are mapped as a whole.
  */
 static bool is_near_stack(uint64_t from, uint64_t len)
 {
@@ -212,8 +213,9 @@ static uint32_t key_of(const struct nic_mr *nm)
 }
 
 /*
- * One whose key the container has not yet. Those that it has are kept until then, for the NIC would give them again.
- * NULL: there is none, or too many are taken, which a container with many windows can bring about.
+ * Register the MR with a key that the container does not use yet. Registrations with used keys are kept meanwhile,
+ * because the NIC would give the same key again. NULL: the NIC refused, or gave KEY_TRIES used keys, which a container
+ * with many memory windows can cause.
  */
 static struct nic_mr *nic_mr_fitting(struct nic_dev *d, struct mr *mr)
 {
@@ -236,7 +238,10 @@ static uint32_t paged_units(const struct mr *mr)
 	return 1 + (uint32_t)(mr->length >> NIC_PAGED_SHIFT);
 }
 
-/* May its container have the kernel keep that much? If so it counts until nic_mr_break(), and as its own (mr_pinned()). */
+/*
+ * May the MR's container have the kernel keep so much memory for the MR? If so, the memory counts as the container's
+ * until nic_mr_break() (mr_pinned()).
+ */
 static bool take_paged(struct mr *mr)
 {
 	struct container *c = mr->o.ses->cont;
@@ -261,8 +266,8 @@ static void return_paged(struct mr *mr)
 }
 
 /*
- * Device memory, whose pages are the router's. The kernel takes addresses only that are the same as the memory's within a page,
- * and these begin with 0. It is registered without the worker.
+ * May the NIC get this MR of device memory, whose pages are the router's? The MR's addresses begin with 0, and the
+ * kernel wants the same offset in a page for the memory. The control thread registers the MR, without the worker.
  */
 static bool is_dm_for_nic(const struct nic_dev *d, const struct mr *mr)
 {

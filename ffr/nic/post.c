@@ -246,14 +246,14 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	struct ibv_send_wr *wr;
 	uint32_t place = nq->tail % nq->send_depth;
 
-	if (!d->is_there) /* it is in error soon */
+	if (!d->is_there) /* nic_qp_lose() is going to take the QP to ERR */
 		return POST_WAIT;
 	if (nq->tail - nq->una == nq->send_depth || nq->unposted ||
-	    (d->is_iwarp && nq->iw != IW_UP)) /* iwarp.c ends the waiting for that */
+	    (d->is_iwarp && nq->iw != IW_UP)) /* iwarp.c activates the QP when it is up */
 		return wait_for_one(nq);
 	/*
-	 * With iWARP nothing is sent again: a message that finds no receive ends the connection. The peer's answer to this
-	 * WR must find what the program has posted for it before.
+	 * iWARP sends nothing again: a message that finds no receive ends the connection. So the NIC needs the receives
+	 * that the program posted before this WR, for the peer's answer.
 	 */
 	if (d->is_iwarp)
 		nic_recv_fill_all(f, nq);
@@ -313,7 +313,10 @@ static bool recv_post(struct nic_qp *nq, struct recv_wr *rwr, bool is_bad)
 	return true;
 }
 
-/* The receive that was taken last is the container's again, and flushed with the QP; before RTR it is tried anew then. */
+/*
+ * The NIC did not take the last receive. Put it back into the container's ring, to be flushed with the QP, or, before
+ * RTR, to be given to the NIC once more.
+ */
 static void recv_failed(struct fast *f, struct nic_qp *nq)
 {
 	nq->qp->rq.head--;

@@ -350,7 +350,7 @@ static int change(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr 
 	return mask ? d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE | mask) : 0;
 }
 
-/* The container's QP stays before RTR: the NIC's begins anew, and the receives that it has got are in the ring again. */
+/* The container's QP does not go to RTR: reset the NIC's QP, and put the receives that it got into the ring again. */
 static void undo_rtr(struct fast *f, struct nic_qp *nq)
 {
 	to_reset(nq->d, nq);
@@ -461,7 +461,7 @@ int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 		return -from_sqe(d, nq, attr);
 	if (next == IBV_QPS_RTS || (next == IBV_QPS_SQD && now == IBV_QPS_SQD))
 		return -change(d, nq, attr);
-	/* what the NIC does now nobody hears of: the container is not told before it has stopped */
+	/* nobody hears of completions from now on: the container gets its answer after the NIC's QP has stopped */
 	if (next != IBV_QPS_RESET)
 		return 0;
 	nic_srq_leave(nq);
@@ -469,8 +469,9 @@ int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 }
 
 /*
- * One that the NIC has told of goes to ERR by itself. rxe (7.3) tells, by an event or by a receive that has failed, before it
- * answers the peer, and does not any more if it is taken to ERR meanwhile; so it is only where it has not gone in time.
+ * A QP of which the NIC has reported an error goes to ERR by itself. rxe (7.3) reports, by an event or a failed
+ * receive, before it answers the peer, and would not answer if the router took the QP to ERR meanwhile. So the router
+ * does that only after ENDS_NS.
  */
 void nic_end_later(struct fast *f, struct nic_qp *nq)
 {
@@ -654,7 +655,7 @@ bool nic_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 		qp->flush_waits = false;
 		break;
 	case IBV_QPS_SQE:
-		/* the WR that waits is flushed first, by nic_qp_ended_one(): a WR of the NIC's has brought this about */
+		/* a WR at the NIC caused this; nic_qp_ended_one() flushes the waiting WR before the rest */
 		qp->flush_waits = !is_idle(nq) || qp->busy;
 		break;
 	case IBV_QPS_ERR:

@@ -2,19 +2,20 @@
 /*
  * srq.c - SRQs of QPs that the NIC carries.
  *
- * The NIC needs a receive before the message comes, and which of the QPs that will be nobody knows. So the SRQ is
- * one of the NIC's as well, with a CQ of its own, and receives are moved there as they are posted: any of its QPs
- * takes the next one, as with a NIC of one's own. (Receives that a QP of the NIC is given in advance would be missing
- * where the message comes.) Those that the NIC has count as posted where the limit is concerned (srq->held).
+ * The NIC needs a receive before the message comes, and nobody knows to which QP the message will come. So the SRQ is
+ * made on the NIC as well, with a CQ of its own, and receives move to the NIC as they are posted. Each QP takes the
+ * next receive, as on a NIC that the container has for itself. (Receives that one QP got in advance would be missing
+ * where the message comes.) For the SRQ's limit, receives that the NIC has count as posted (srq->held).
  *
- * If a QP of the same SRQ is served by copy, from the container's ring, the NIC has no more of them than there
- * are left in that. A receive that the NIC has cannot be taken back from it.
+ * If the software device serves a QP of the SRQ, from the container's ring, the NIC gets at most as many receives as
+ * stay in the ring, because a receive cannot be taken back from the NIC.
  *
- * Some NICs throw a QP's completions away with the QP, receives of the SRQ among them, of which nobody would know any
- * more. So the QP is taken to ERR first and its completions are fetched. Those receives are lost, as the ring is told.
+ * Some NICs drop a QP's completions with the QP, and nobody would know of receives of the SRQ among them. So the QP
+ * goes to ERR first, and its completions are fetched. Receives that get lost nevertheless are counted in the ring.
  *
- * When the NIC itself goes, its QPs are in error, but the SRQ serves others, and those that are made next: what the NIC
- * had is put before the rest of the ring again. There is room: the client's places of these are not free before they end.
+ * When the NIC is removed, its QPs are in error, but the SRQ still serves other QPs and later ones. So the receives
+ * that the NIC had return to the ring, before the others. The ring has room: the client cannot reuse their places until
+ * they have ended.
  */
 #include "ffr/nic/nic.h"
 
@@ -25,7 +26,7 @@
 #include "ffr/lib/shm.h"
 #include "ffr/soft/soft.h"
 
-#define LEAVE_POLLS 1024u /* of completions, while a QP goes */
+#define LEAVE_POLLS 1024u /* polls for completions while a QP goes */
 
 /* ---- making it; [ctl], no lock ------------------------------------------------------------------------- */
 
@@ -181,7 +182,7 @@ void nic_srq_use(struct fast *f, struct nic_qp *nq, bool carried)
 	nic_srq_fill(f, ns);
 }
 
-/* One that has no part in it, as of a QP that was made while the NIC was away, and that takes receives of it. */
+/* Does the QP receive from its SRQ without the NIC's SRQ, because it was made while the NIC was away? */
 static bool is_alone(const struct qp *qp)
 {
 	return (!qp->nic || !qp->nic->ns) && qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE;
@@ -202,7 +203,7 @@ void nic_srq_count(struct fast *f, struct srq *srq, const struct qp *goes)
 
 /* ---- receives [lock] --------------------------------------------------------------------------------------- */
 
-/* May the NIC have the next one? */
+/* May the NIC have the next receive? */
 static bool may_take(const struct nic_srq *ns)
 {
 	bool is_shared = ns->num_soft || ns->num_alone;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ucma.c - rdma_cm in the NIC's network, by the host's kernel, for who may use the NIC's GID (nic_direct). Control
- * thread, without the lock, but for the worker's jobs. What asks for it is the connection manager (fast/ucma.h).
+ * ucma.c - rdma_cm in the NIC's network, by the host's kernel, for containers that may use the NIC's GID (nic_direct).
+ * Control thread, without the lock, except for the worker's jobs. The connection manager calls this file (fast/ucma.h).
  *
- * Ids are the kernel's, made without a QP: it does the exchange of messages, and the QPs are the containers', which
- * have the NIC's numbers. The kernel takes calls only from the credential that has opened its file, and some of them
- * wait for others. So a worker of their own (worker.c) opens the file, with the first id, and makes all calls, in
- * the order in which they were given. It also fetches the events when epoll tells the runner that there are any, a
- * few at a time, and not before the connection manager has taken the last ones.
+ * The kernel's ids are made without a QP. The kernel exchanges the messages, and the QPs are the containers', which
+ * have the NIC's numbers. The kernel takes calls only from the credential that has opened its file, and some calls wait
+ * for the peer. So a worker for these calls alone (worker.c) opens the file, with the first id, and makes all calls, in
+ * the order in which they were given. When epoll tells the runner that there are events, the worker fetches them, a few
+ * at a time, and the next ones after the connection manager has taken the last ones.
  *
- * The kernel's numbers of ids are used again, so an event names its id by a number of the router's that never is. A
- * request has its listener's until it is accepted, as the kernel has it. One that nobody takes is given back by the
- * next fetch, which needs no memory for that.
+ * The kernel uses its numbers of ids again, so an event names its id by a number of the router's, which is never used
+ * again. As in the kernel, a connection request has the number of its listener until it is accepted. A request that
+ * nobody takes is ended by the next fetch, which needs no memory for that.
  *
- * With iWARP (iwarp.c) connect and accept name a QP, and the kernel takes what has this number then. So the number must
- * be the container's when the call is given, and as long as it is under way that QP stays: who destroys it has the call
- * cancelled first, or interrupted and waited for. The kernel's siw waits in connect until TCP has an answer. Therefore
- * only one connect is given to the worker at a time, the containers in turn, and after CONNECT_NS it is interrupted. And
- * iw_cm waits in destroy until the other side has answered: an id whose connection is in doubt is destroyed when the
- * kernel has told how it came out. It does so in the end: MPA has its timeouts.
+ * With iWARP (iwarp.c) connect and accept name a QP, and the kernel takes the QP that has this number then. So the
+ * number must be the container's when the call is given, and the QP stays while the call is under way: before a QP is
+ * destroyed, the call is cancelled, or interrupted and waited for. The kernel's siw waits in connect until TCP has an
+ * answer. Therefore the worker gets only one connect at a time, from the containers in turn, which is interrupted after
+ * CONNECT_NS. iw_cm waits in destroy until the other side has answered. So while the kernel has not said how a
+ * connection came out, its id is in doubt, and is destroyed later. MPA's timeouts end each doubt.
  */
 #include "ffr/nic/nic.h"
 
@@ -34,16 +34,16 @@
 #include "ffr/fast/ucma.h"
 #include "ffr/nic/ucma_abi.h"
 
-#define IDS_MAX	  16384u /* of all containers, and that end */
+#define IDS_MAX	  16384u /* ids of all containers, with those that are ending */
 #define FETCH	  32u	 /* events that are fetched at once */
-#define TIMEOUT_S 600u	 /* to look for an address, at most */
+#define TIMEOUT_S 600u	 /* the longest time to resolve an address */
 #define DOUBT_MAX 1024u	 /* ids of a container that are dead and in doubt */
 
-#define CONNECT_NS (3000 * NS_PER_MS) /* iWARP: a TCP connection is there by then, or not at all */
+#define CONNECT_NS (3000 * NS_PER_MS) /* iWARP: the longest time to make a TCP connection */
 #define AGAIN_NS   (100 * NS_PER_MS)
-#define CONN_MASK  0xffffffu /* a QP number's bits */
+#define CONN_MASK  0xffffffu /* the bits of a QP number */
 
-/* IBTA 12.6.7.2, as cm/ has it */
+/* IBTA 12.6.7.2; cm/ has the same values */
 enum { REJ_INVALID_SERVICE_ID = 8, REJ_CONSUMER = 28 };
 
 /* An event on its way to the connection manager. */
@@ -60,11 +60,11 @@ struct ucma_job {
 	struct nic_ucma *u;
 	struct ucma_id *id;
 	enum what what;
-	int err, fd; /* of the worker, for epoll */
+	int err, fd; /* the worker's results; fd: the kernel's file, for epoll */
 	struct ucma_want want;
-	union ibv_gid src; /* the NIC's */
+	union ibv_gid src; /* the NIC's GID */
 	uint64_t guid;
-	struct carrier_later *later; /* LISTEN; or NULL */
+	struct carrier_later *later; /* LISTEN: the caller who waits, or NULL */
 	struct ff_cm_param param;
 	uint8_t reason, pd_len;
 	uint8_t pd[FF_CM_PD_MAX];
@@ -79,18 +79,19 @@ struct ucma_id {
 	bool is_dead; /* DESTROY was given, or will be */
 	bool is_ud;
 	bool is_active;
-	/* iWARP: */
+	/* iWARP, up to call_waits */
 	UT_hash_handle by_conn;
-	uint32_t conn;	       /* the number of its connection: the peer's QP, to the container */
-	uint32_t qp_num;       /* that was asked for */
-	bool is_asked;	       /* ... ever */
-	bool is_in_doubt;      /* ... and the kernel has not told what came of it */
-	struct ucma_job *call; /* what asks, until it comes back */
-	bool call_waits;       /* ... on u->connects */
-	/* the worker's, once a job was given: */
+	uint32_t conn;	 /* number of the id's connection; to the container, the peer's QP number */
+	uint32_t qp_num; /* the container's QP that CONNECT or ACCEPT named */
+	bool is_asked;	 /* CONNECT or ACCEPT was given, once and for all */
+	bool is_in_doubt; /* is_asked, and the kernel has not said how the connection came out */
+	struct ucma_job *call; /* the job of CONNECT or ACCEPT, until it comes back */
+	bool call_waits;       /* `call` is on u->connects */
+	/* The worker's, after the first job was given. */
 	bool is_made;
 	uint32_t handle;
-	struct ucma_job end; /* what cannot fail needs no memory */
+	/* Allocated with the id, because DESTROY and the last event must not fail. */
+	struct ucma_job end;
 	struct news lost;
 };
 
@@ -98,25 +99,25 @@ struct ucma_id {
 struct nic_ucma {
 	struct nic_dev *d;
 	struct nic_worker *worker;
-	int fd;			 /* the worker's to open */
-	bool is_told;		 /* the log has it that there is no file */
-	bool is_heard;		 /* epoll tells of it */
-	_Atomic bool has_events; /* the runner says that there are some */
+	int fd;			 /* the kernel's file, which the worker opens */
+	bool is_told;		 /* the log says that the file cannot be opened */
+	bool is_heard;		 /* fd is in epoll */
+	_Atomic bool has_events; /* the runner says that there are events */
 	struct ucma_id *ids;	 /* uthash, by uid */
 	uint64_t last_uid;
-	uint32_t num; /* with those that end */
+	uint32_t num; /* of ids, with those that are ending */
 	uint32_t changes;
 	STAILQ_HEAD(, news) news;
 	/* iWARP */
 	struct ucma_id *conns; /* uthash, by conn */
 	uint32_t last_conn;
-	STAILQ_HEAD(, nic_job) connects; /* that wait for their turn */
+	STAILQ_HEAD(, nic_job) connects; /* CONNECT jobs that wait for their turn */
 	_Atomic(struct ucma_job *) connecting;
-	const struct container *last_cont; /* whose connect was the last; may be gone */
-	struct timer limit;		   /* of that connect. [lock] */
-	_Atomic bool is_stopping;	   /* no more of them */
-	bool asks_path;			   /* the fetch that is under way */
-	/* the job that fetches events, one at a time */
+	const struct container *last_cont; /* the container of the last connect; may be gone */
+	struct timer limit;		   /* CONNECT_NS of `connecting`. [lock] */
+	_Atomic bool is_stopping;	   /* give the worker no more connects */
+	bool asks_path;			   /* the fetch under way asks for paths */
+	/* The job that fetches events; there is one at a time. */
 	struct nic_job fetch;
 	bool is_fetching;
 	uint32_t num_told, num_orphans;
@@ -383,7 +384,7 @@ static void no_doubt(struct nic_ucma *u, struct ucma_id *id)
 	id->is_in_doubt = false;
 }
 
-/* The kernel has not been called for it, and is not any more. False: it has, or nobody wanted that. */
+/* True: the id's CONNECT or ACCEPT is cancelled before the kernel was called. False: too late, or there is none. */
 static bool call_cancel(struct nic_ucma *u, struct ucma_id *id)
 {
 	struct ucma_job *j = id->call;
@@ -834,7 +835,7 @@ const struct ucma_ops nic_ucma_ops = {
 	.event = op_event,
 };
 
-/* ---- beginning and end -------------------------------------------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 int nic_ucma_new(struct nic_dev *d)
 {

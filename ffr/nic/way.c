@@ -84,12 +84,14 @@ void nic_set_there(struct fast *f, struct nic_qp *nq, struct remote *there)
 
 /* ---- undecided ----------------------------------------------------------------------------------------- */
 
-#define PATIENCE_NS (1000 * NS_PER_MS) /* at least: two hosts have to connect first */
-#define ASK_NS	    (100 * NS_PER_MS)
+#define PATIENCE_NS                                                                                \
+	(1000 * NS_PER_MS) /* the shortest patience(), because two hosts have to connect first */
+#define ASK_NS (100 * NS_PER_MS)
 
 /*
- * How long a WR waits for that, ns. The way is not known as long as the peer's host is not reached, so this is a peer that
- * does not answer. Another way is not taken: by then the peer may have been told, and be on the NIC.
+ * How long a WR of an undecided QP waits, ns. While the peer's host is not reached, nobody knows who carries the QP, so
+ * the WR waits as for a peer that does not answer. The QP never goes by the wire instead, because the peer's router may
+ * have decided for the NIC already.
  */
 static uint64_t patience(const struct qp *qp)
 {

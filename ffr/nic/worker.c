@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * worker.c - one thread for what takes long at the NIC, so that the control thread serves others meanwhile: pages that
- * are pinned, a device that is opened or taken down. Jobs are the control thread's, which gives them and gets them back
- * in that order (nic_work()).
+ * worker.c - one thread for work at the NIC that takes long, such as pinning pages, or opening a device or taking it
+ * down. Meanwhile the control thread serves others. The control thread gives the jobs, and gets them back in the same
+ * order (nic_work()).
  *
- * The runner starts it, in nic_start(), before it has its seccomp filter: so it has the credential with which the
- * NIC was opened, which the kernel asks for when a doorbell is a call, and may open files, as far as Landlock lets that
- * credential: those that libibverbs reads, and /dev/infiniband.
+ * The runner starts the worker, in nic_start(), before the runner's seccomp filter. So the worker has the credential
+ * that the NIC was opened with, which the kernel demands where a doorbell is a call. And the worker may open files, as
+ * far as Landlock allows: those that libibverbs reads, and /dev/infiniband.
  *
- * A call that waits for somebody else can be interrupted, by a signal that has no other meaning here. It may come before
- * the call, which then waits nevertheless: so who wants that sends it again until the job is done.
+ * A signal that has no other meaning here interrupts a call that waits. The signal may come before the call begins, and
+ * the call would then wait nevertheless. So nic_job_await() sends the signal again until the job is done.
  *
- * Without a thread (nic_conf.no_worker, for tests) a job is done when it is given, and comes back likewise.
+ * Without a thread (nic_conf.no_worker, for tests) nic_job_give() does the job, and the job comes back as from the
+ * thread.
  */
 #include "ffr/nic/nic.h"
 
@@ -22,8 +23,8 @@
 
 #include "ffr/lib/sandbox.h"
 
-#define INTERRUPT SIGURG /* which is ignored, where no handler is */
-#define AGAIN_NS  1000000l
+#define INTERRUPT SIGURG   /* ignored where a process has no handler */
+#define AGAIN_NS  1000000l /* between two signals of nic_job_await() */
 #define NS_PER_S  1000000000l
 
 STAILQ_HEAD(job_list, nic_job);
@@ -34,10 +35,10 @@ struct nic_worker {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t news;	/* a job is there, or stop is set */
-	pthread_cond_t is_done; /* one can come back */
+	pthread_cond_t is_done; /* a job can come back */
 	struct job_list todo, done;
-	const struct nic_job *running; /* ... in the thread's hands, or NULL */
-	uint32_t num;		       /* [ctl] given and not come back */
+	const struct nic_job *running; /* the job that the thread is in, or NULL */
+	uint32_t num;		       /* [ctl] jobs that were given and have not come back */
 	bool stop;
 };
 
