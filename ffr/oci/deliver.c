@@ -3,15 +3,15 @@
  * deliver.c - how a container's programs find our libraries, without a mount over a file that a package has: package
  * managers link, rename and replace their files, and cannot do that with a mount.
  *
- * The libraries are mounted in a folder of their own, OCI_LIB. The image's loader is told to look there first: glibc's by
- * /etc/ld.so.cache (cache.c), musl's by /etc/ld-musl-ARCH.path. Package managers run ldconfig, which makes the cache
+ * The libraries are mounted in a folder of their own, OCI_LIB. The image's loader is told to look there first: glibc's
+ * by /etc/ld.so.cache (cache.c), musl's by /etc/ld-musl-ARCH.path. Package managers run ldconfig, which makes the cache
  * anew and renames it into place: so the cache is no mount but a file of the container's own, and a line in
  * /etc/ld.so.conf.d has ldconfig list our folder first again. Where the folder is not mounted (an image made of the
  * container, docker commit; a start without the hook) the loader skips what is not there, and looks into the folders
  * that it has built in. When the container has stopped the file is put back (deliver_undo()).
  *
- * The container's own file system is the only one that is written to. Where /etc is a volume, or the host's, or read-only, the
- * file is mounted over, if it is there.
+ * The hook writes to the container's own file system only. Where /etc is a volume, or the host's, or read-only, the
+ * hook mounts its text over the file, if the file is there.
  *
  * Everything in the image is hostile (rootfs.c). A new file is made beside the old one, by its folder's descriptor,
  * and renamed: nothing of the image is followed or written over.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ended.c - what the router is told when a container has ended: that it does not run, and if we have added it, that it is
- * gone. By the poststop hook (main.c); and of containers that ended without anybody's telling, because their engine was
- * killed or the router did not run, by the next start of that name (main.c) and by ff-hook follow (follow.c). These are
- * known by their notes, whose processes are gone.
+ * ended.c - telling the router that a container has ended: the container does not run and, if the hook has added it, is
+ * to be removed. The poststop hook does this (main.c). A container may also end without the router's knowledge, because
+ * its engine was killed or the router did not run. Then the next start of that name (main.c) or ff-hook follow
+ * (follow.c) tells the router. They find such a container by its note, whose process is gone.
  *
- * A container that starts again has the note's name, so nobody but hooks may look while a hook works: notes_lock().
+ * A container that starts again has the name of its old note, so while a hook works only hooks may look: notes_lock().
  *
  * Tests: system/addresses.sh
  */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * main.c - ff-hook: what happens as a container starts and when it has stopped; and freeflow-runc (wrap.c), when it is
- * called by that name. See ff-hook(8).
+ * main.c - ff-hook, which runs as a container starts and when it has stopped; and freeflow-runc (wrap.c), if the
+ * program is called by that name. See ff-hook(8).
  *
- * As it starts (createRuntime): the runtime has made the container's namespaces and its mounts and waits, no program
- * of it has run. The image is looked at first, so that one that cannot be served is refused before anything is
- * told; then the router is, and then the mounts are made. What fails undoes what was told. As it has stopped (poststop) the router is
- * told that, and forgets the container if it did not know it before; the mounts went with the namespace, and the few files that
- * were written are put back.
+ * As the container starts (createRuntime), the runtime has made the container's namespaces and mounts and waits; no
+ * program of the container has run. The hook looks at the image first, so that an image that cannot be served is
+ * refused before the router knows of it. Then the hook tells the router, and then makes the mounts. After a failure the
+ * hook takes back what it has told the router.
+ *
+ * When the container has stopped (poststop), the hook tells the router, which forgets the container if the hook had
+ * added it. The mounts are gone with the namespace. The hook puts back the few files that it wrote.
  *
  * Tests: system/runtime_docker.sh, system/runtime_docker_cdi.sh
  */

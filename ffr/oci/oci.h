@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * oci.h - inside ff-hook, the program that an OCI runtime (runc, crun) runs as a container starts and when it has
- * stopped, and freeflow-runc, the same program in front of a runtime: what the runtime says (state.c), what Docker
- * knows beside that (docker.c), what is in the image (rootfs.c), how its programs find our libraries (deliver.c, cache.c),
- * what is mounted there (mount.c), the router (ask.c), the runtime's
- * configuration (wrap.c), addresses (addr.c), what is kept while it runs (note.c). The same program again is a daemon that
- * follows addresses (follow.c).
+ * oci.h - internals of one program with three uses: ff-hook, which an OCI runtime (runc, crun) runs as a container
+ * starts and when it has stopped; freeflow-runc, which stands in front of a runtime; and the daemon `ff-hook follow`.
  *
- * Root, on the host, for some milliseconds, but for that daemon. Everything in the image is hostile: paths are resolved in its root
- * (openat2), nothing of it is run, and of its files a bounded part is read.
+ *	state.c		what the runtime says of the container
+ *	docker.c	what Docker knows beside that
+ *	rootfs.c	what is in the image
+ *	deliver.c	how the container's programs find our libraries; cache.c: the loader's cache
+ *	mount.c		what is mounted in the container
+ *	ask.c		requests to the router
+ *	wrap.c		the runtime's configuration (freeflow-runc)
+ *	addr.c		the container's addresses; follow.c: the daemon that follows them
+ *	note.c		what is kept while the container runs
  *
- * The room ffr/oci/ is that program. It may use lib/, and ffo's texts of limits, and speaks with the router by its
- * socket only.
+ * The program runs as root, on the host, for some milliseconds; the daemon runs all the time. Everything in the image
+ * is hostile: paths are resolved in the image's root (openat2), no program of the image is run, and only a bounded part
+ * of its files is read.
+ *
+ * The room ffr/oci/ is this program. It may use lib/ and ffo's texts of limits, and speaks with the router only by the
+ * router's socket.
  */
 #ifndef FFR_OCI_OCI_H
 #define FFR_OCI_OCI_H
@@ -33,34 +40,35 @@
 
 struct oci_state {
 	char id[OCI_ID_MAX];
-	pid_t pid;	     /* 0: it has ended */
-	char *bundle;	     /* absolute */
+	pid_t pid;	     /* 0: the container has ended */
+	char *bundle;	     /* absolute path */
 	json_t *annotations; /* an object */
-	char *rootfs; /* absolute; of the bundle's config.json; NULL: it has ended, and that is gone */
-	char *hostname; /* likewise; "" */
-	bool net_admin; /* likewise: its programs may give themselves addresses */
+	/* From the bundle's config.json, which is gone when the container has ended. */
+	char *rootfs;	/* absolute path; NULL: gone */
+	char *hostname; /* "": gone, or none */
+	bool net_admin; /* programs of the container may set addresses in its network */
 };
 
-/* Its state from a descriptor, and the bundle's config.json if the container runs. 0, or -errno with a line in why. */
+/* Read a container's state from fd, and the bundle's config.json if the container runs. 0, or -errno with why. */
 int oci_state_read(int fd, struct oci_state *s, char why[WHY_SZ]);
 void oci_state_free(struct oci_state *s);
-/* All that is to be read, at most `max` bytes. NULL: more, or no JSON. */
+/* Read fd to its end as JSON. NULL: the text is longer than `max` bytes, or no JSON. */
 json_t *oci_read_json(int fd, size_t max);
 
 struct oci_options {
-	const char *name;   /* NULL: the annotation's, or the host name */
+	const char *name;   /* NULL: the name of the annotation, or else the host name */
 	const char *tenant; /* NULL: default */
-	bool annotations;   /* those of the container count */
-	bool kubernetes;    /* a pod's: name and tenant are what the kubelet says */
-	bool pool;	    /* addresses are the orchestrator's, not the engine's */
+	bool annotations;   /* the container's annotations count */
+	bool kubernetes;    /* the container is a pod's: the kubelet says its name and tenant */
+	bool pool;	    /* the orchestrator chooses addresses, not the engine */
 	const char *admin;  /* the router's socket */
 	const char *run;    /* the router's runtime_dir, which has the containers' folders */
 	const char *lib;    /* the folder of our libraries */
 };
 
 /*
- * The router's request that adds this container: name, and by its labels and annotations tenant, addresses, mode,
- * limits. *pool: its addresses are the orchestrator's ("ip" is "pool").
+ * The request to the router that adds this container: name, and from labels and annotations tenant, addresses, mode and
+ * limits. *pool: the orchestrator is to choose the addresses ("ip" is "pool").
  */
 json_t *oci_request(const struct oci_state *s, const struct oci_options *o, bool *pool,
 		    char why[WHY_SZ]);
@@ -87,29 +95,31 @@ int rootfs_file(int root, const char *folder, const char *name);
 ssize_t rootfs_read(int root, const char *path, void *buf, size_t size);
 /* What an image's programs are: a machine and a C library. */
 struct rootfs_kind {
-	const char *name;   /* of its folder among our libraries; messages */
-	const char *libc;   /* likewise */
-	const char *loader; /* of its programs */
+	const char *name;   /* the name of the kind's folder among our libraries, and in messages */
+	const char *libc;   /* the name of the C library, in messages */
+	const char *loader; /* the path of the programs' loader */
 	unsigned machine;   /* as in ELF */
-	int cache_flags;    /* of its libraries in ld.so.cache, with glibc */
-	const char *paths;  /* the file in /etc that says where its loader looks, with musl */
+	int cache_flags;    /* glibc: flags of the kind's libraries in ld.so.cache */
+	const char *paths;  /* musl: the file in /etc that says where the loader looks */
 };
 extern const struct rootfs_kind *const rootfs_own; /* the hook's own machine, with glibc */
-/* A bit for each kind that the folder `lib` has libraries for; the host's own is one. */
+/* A bit for each kind that the folder `lib` has libraries for; the host's own kind always is among them. */
 unsigned rootfs_kinds_in(const char *lib);
-/* The one of those kinds whose libraries its programs can load. NULL: none, with why. */
+/* The kind among `kinds` whose libraries the image's programs can load. NULL: none, with why. */
 const struct rootfs_kind *rootfs_find_kind(int root, unsigned kinds, char why[WHY_SZ]);
 /* Where our libraries for that kind are: the folder `lib` or one in it. */
 void rootfs_our_folder(const struct rootfs_kind *k, const char *lib, char *path, size_t size);
 
 /* ---- cache.c: /etc/ld.so.cache ---- */
 
-#define NUM_NAMES 4	     /* by which programs look for our libraries */
-#define CACHE_MAX (4u << 20) /* bytes */
+#define NUM_NAMES 4	     /* names by which programs look for our libraries */
+#define CACHE_MAX (4u << 20) /* bytes of a cache, at most */
 
 /*
- * That cache (len 0: none) without the libraries in `folder`, and with NUM_NAMES of them before all others; names NULL:
- * without. 0 with a new one, the caller's to free, new_len 0: nothing is left in it; -EBADMSG: it is no cache; -E2BIG; -ENOMEM.
+ * Edit the cache `old` (len 0: there is none): remove the libraries in `folder`; unless names is NULL, put the
+ * NUM_NAMES libraries in `folder` before all others. 0, with a new cache that the caller frees (new_len 0: the cache is
+ * empty);
+ * -EBADMSG: `old` is no cache; -E2BIG; -ENOMEM.
  */
 int cache_edit(const void *old, size_t len, const char *folder, const char *const *names, int flags,
 	       char **new, size_t *new_len);
@@ -120,71 +130,72 @@ int cache_edit(const void *old, size_t len, const char *folder, const char *cons
 
 struct delivery {
 	bool glibc;
-	char path[64]; /* of the file that tells the loader, below the root */
-	char *text;    /* what is to be in it */
+	char path[64]; /* the file that tells the loader, below the image's root */
+	char *text;    /* the new text of that file */
 	size_t len;
-	bool over;	/* the file cannot be written, but mounted over */
-	char temp[32];	/* on the host: the file that is mounted there; "" */
-	int libs, file; /* trees: the folder of our libraries, that file; or -1 */
+	bool over;	/* the file is mounted over, because it cannot be written */
+	char temp[32];	/* on the host: the file that is mounted over it; "": none */
+	int libs, file; /* mount trees of our libraries' folder, and of `temp`; -1: none */
 };
 
-/* In the container: what its loader is to be told. 0 or -errno with why. deliver_free() frees it, also then. */
+/* In the container: plan what its loader is to be told. 0, or -errno with why. Call deliver_free() in both cases. */
 int deliver_look(struct delivery *d, int root, const struct rootfs_kind *k, char why[WHY_SZ]);
-/* On the host: the trees, of our libraries' folder for that kind. */
+/* On the host: take the mount trees; `lib` is our libraries' folder for the kind. */
 int deliver_take(struct delivery *d, const char *lib, char why[WHY_SZ]);
-/* In the container. */
+/* In the container: write the files and make the mounts. */
 int deliver_put(struct delivery *d, int root, char why[WHY_SZ]);
 void deliver_free(struct delivery *d);
-/* On the host, of a container that has stopped: its files are as they were, as far as that can be done. */
+/* On the host, after the container has stopped: put its files back, as far as possible. */
 void deliver_undo(int root, const struct rootfs_kind *k);
 
 /* ---- mount.c ---- */
 
-/* A folder below another one's descriptor, over no link and no mount. O_PATH, or -errno. */
+/* Open a folder below the folder `at`, over no link and no mount. O_PATH, or -errno. */
 int mount_beneath(int at, const char *path);
 /*
  * Opens BASE/containers/NAME, which must have the same owner as BASE/containers. `base` comes from root's
  * configuration; ffo_name_ok(name) is true. Returns an O_PATH descriptor, or -errno with why.
  */
 int mount_folder(const char *base, const char *name, char why[WHY_SZ]);
-/* The tree at that path of the host's, read-only or not; "": that of the descriptor `at`. A descriptor or -errno. */
+/* Clone the mount tree at that path of the host ("": at the descriptor `at`). A descriptor, or -errno. */
 int mount_take(int at, const char *path, bool read_only);
-/* Into the mount namespace of the container's first process. 0 or -errno. */
+/* Enter the mount namespace of the container's first process. 0 or -errno. */
 int mount_enter(pid_t pid);
-int mount_return(int host); /* back, to the host's; 0 or -1 with errno */
-/* Mounts the tree there. 0 or -errno. */
+int mount_return(int host); /* enter the mount namespace `host` again. 0, or -1 with errno */
+/* Mount the tree at the descriptor `to`. 0 or -errno. */
 int mount_put(int tree, int to);
-/* Why that cannot be done at a place of the container's. */
+/* A text for an error of mount_put() in the container. */
 const char *mount_why(int err);
 
 /* ---- class.c ---- */
 
 #define NUM_CLASSES 2
 extern const char *const oci_class[NUM_CLASSES];
-/* The trees into /sys/class of the container's root, if it has a sysfs there. 0 or -errno. */
+/* Mount the trees in /sys/class of the container's root, if the container has a sysfs there. 0 or -errno. */
 int class_put(int root, const int trees[NUM_CLASSES]);
 
 /* ---- ask.c: the router ---- */
 
-/* The answer's object; NULL with why, and in *err the answer's error by its name's number, or -errno. */
+/* Ask the router. Returns the answer; NULL: why, and in *err the error that the answer names, or -errno. */
 json_t *ask(const char *socket, json_t *request, int *err, char why[WHY_SZ]);
 
 /* ---- addr.c: addresses in a container's network ---- */
 
-#define ADDRS_SEEN 64 /* looked at; the first FFO_ADDR_MAX of them are told */
+#define ADDRS_SEEN                                                                                 \
+	64 /* addresses that are looked at; the router is told the first FFO_ADDR_MAX of them */
 
 struct addrs {
 	unsigned num;
 	struct in6_addr ip[FFO_ADDR_MAX]; /* IPv4 as ::ffff:a.b.c.d */
 };
 
-/* Of a network namespace, which is there for as long as they are. */
+/* Two sockets in a network namespace, which stays while they are open. */
 struct addrs_socks {
 	int ear; /* the kernel tells when addresses change */
-	int ask;
+	int ask; /* for requests */
 };
 
-/* 0; -EXDEV: it has this process's network; other -errno. */
+/* Open them in the network namespace of a process. 0; -EXDEV: that is this process's own; other -errno. */
 int addrs_open(pid_t pid, struct addrs_socks *s);
 void addrs_close(struct addrs_socks *s);
 /*
@@ -192,18 +203,18 @@ void addrs_close(struct addrs_socks *s);
  * cannot be found out, and for a moment while a runtime makes a container in that network.
  */
 bool addrs_anyones(pid_t pid);
-/* Those that others can reach: by interface, IPv4 before IPv6. 0 or -errno. */
+/* Read the addresses that others can reach: by interface, IPv4 before IPv6. 0 or -errno. */
 int addrs_read(const struct addrs_socks *s, struct addrs *a);
-/* Has anything changed since it was asked last? */
+/* Has an address changed since the last call? */
 bool addrs_heard(const struct addrs_socks *s);
-/* What `now` becomes: those of it that were found, then the others. */
+/* Put `found` in order: first the addresses that `now` has too, in the order of `now`, then the others. */
 void addrs_order(const struct addrs *now, const struct addrs *found, struct addrs *next);
 json_t *addrs_json(const struct addrs *a);
 /* Did the orchestrator refuse an address, and not something else? */
 bool addrs_refused(int err);
 /*
- * The router's container has these from now on, but those that another one of its tenant has: then why tells of it. Where none
- * is left, it keeps what it has. 0 or -errno.
+ * Give the router's container these addresses, except for those that another container of its tenant has; `why` then
+ * names these. If no address is left, the container keeps its addresses. 0 or -errno.
  */
 int addrs_tell(const char *admin, const char *name, const struct addrs *found, char why[WHY_SZ]);
 
@@ -213,29 +224,29 @@ int addrs_tell(const char *admin, const char *name, const struct addrs *found, c
 
 struct note {
 	char name[FFO_NAME_MAX];
-	char admin[PATH_MAX]; /* the socket of its router */
-	bool added;	      /* by us: the router forgets it when it has stopped */
-	bool follow;	      /* its addresses are its engine's */
+	char admin[PATH_MAX]; /* the router's socket */
+	bool added; /* the hook has added the container: the router forgets it when it has stopped */
+	bool follow; /* the engine chooses the container's addresses */
 	pid_t pid;
-	bool runs; /* note_read(): that is the same process still */
+	bool runs; /* note_read(): the process with this pid is still the container's */
 };
 
-/* When a process began, in the kernel's ticks; 0: there is none of that number. */
+/* When a process began, in the kernel's ticks; 0: there is no process of that number. */
 json_int_t note_began(pid_t pid);
-/* Of the container by its runtime's id. 0 or -errno. */
+/* Write, read and remove the note of the container with the runtime's id `id`. 0 or -errno. */
 int note_write(const char *id, const struct note *n);
 int note_read(const char *id, struct note *n);
 void note_remove(const char *id);
 /* Makes `ff-hook follow`, which watches the notes' folder by inotify, look at the note again. */
 void note_touch(const char *id);
-/* Is the file of that name a note? Then whose. */
+/* Is the file of that name a note? Then `id` is the id of the note's container. */
 bool note_id(const char *file, char id[OCI_ID_MAX]);
 
 /* ---- ended.c ---- */
 
 /*
- * For hooks, as many as there are; alone: for who is none, while no hook works. A descriptor that has the lock;
- * -EWOULDBLOCK: a hook works; other -errno.
+ * Lock the notes. Any number of hooks may have the lock at once; `alone`: for a process that is no hook, only while no
+ * hook has the lock. A descriptor that has the lock; -EWOULDBLOCK: a hook works; other -errno.
  */
 int notes_lock(bool alone);
 /* The router's container runs, or has ended, by that id. 0, or -errno with why. */

@@ -63,8 +63,9 @@ int rootfs_own_folder(int root, const char *path)
 }
 
 /*
- * A folder (mode S_IFDIR) or an empty file of that name, of the parent's owner: with user namespaces that is the container's root. A
- * file system that was mounted in such a namespace takes files of its users only (EOVERFLOW). 0 or -errno.
+ * Make a folder (mode S_IFDIR) or an empty file of that name. Its owner is the parent folder's, which with user
+ * namespaces is the container's root: a file system that was mounted in such a namespace takes only files of its own
+ * users (EOVERFLOW). 0 or -errno.
  */
 static int make(int parent, const char *name, mode_t mode)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * state.c - what an OCI runtime says of a container (runtime-spec: State, config.json), and what the router is asked
- * for it.
+ * state.c - what an OCI runtime says of a container (runtime-spec: State, config.json), and the request to the router
+ * for the container.
  *
- * Name, tenant, addresses, mode, devices and limits come from the operator: by options of the hook, by the labels of docker run's
- * command line, or, where the options say so, by annotations. Where an engine copies an image's annotations (podman does) they are the image's word: so they count
- * only where an operator said so. The host name is the command line's in any case.
+ * The operator sets name, tenant, addresses, mode, devices and limits: by options of the hook, by the labels of docker
+ * run's command line, or by annotations. Some engines (podman) copy annotations from the image, whose author is not the
+ * operator. Therefore annotations count only if an option of the hook says so. The host name always comes from the
+ * command line.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * wrap.c - freeflow-runc: an OCI runtime for engines without CDI (Docker before 25). It puts our hooks into the
- * configuration of a container that is about to be created, and becomes runc. Its own options stand before
- * runc's, in the engine's configuration (runtimeArgs): --freeflow-runtime=PATH, and the hook's (main.c) as --freeflow-OPTION.
+ * wrap.c - freeflow-runc: an OCI runtime for engines without CDI (Docker before 25). freeflow-runc puts our hooks into
+ * the configuration of a container that is about to be created, and then executes runc. Its own options stand before
+ * runc's, in the engine's configuration (runtimeArgs): --freeflow-runtime=PATH, and the hook's options (main.c) as
+ * --freeflow-OPTION.
  */
 #include <errno.h>
 #include <limits.h>

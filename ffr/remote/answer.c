@@ -147,7 +147,7 @@ bool answer_hold_ack(struct fast *f, struct remote_qp *rq)
 	return false;
 }
 
-/* ... which may be on its way, out of memory that the router reads through the process. */
+/* Is the ACK held back for the program's answer, which the router may be reading from memory behind a process? */
 static bool is_held(const struct remote_qp *rq)
 {
 	return rq->rx.ack_timer.index && rq->rx.done && rq->rx.dialog >= DIALOG_MIN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * dev.c - /dev/ffrio: opening endpoints of it, and what the log is told. Control thread; the keeper opens the device, which is
- * root's. Links ask for an endpoint by dev->wanted (link.c), and get it under the lock, if they are there still.
+ * dev.c - opening endpoints of /dev/ffrio, and the lines in the log. Control thread. The keeper opens the device, which
+ * belongs to root. Links ask for an endpoint by dev->wanted (link.c), and get it under the lock, if they still exist.
  *
  * Tests: test_link.c
  */

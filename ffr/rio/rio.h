@@ -3,10 +3,10 @@
  * rio.h - RapidIO: frames of two routers by blocks of ffrio (kmod/ffrio.h) instead of TCP.
  * docs/carriers/rapidio.md has the protocol.
  *
- * Job: for each connected router an endpoint of /dev/ffrio, and a stream in either direction on it (struct wire_by).
- * Verbs are the software device's, which sends and receives frames as with TCP. Neighbours: wire/tcp.c, which calls
- * stream.c and link.c; keeper/, which opens the device. Threads: dev.c opens on the control thread; all else is [lock], on the
- * runner of the first thread, but for what begins and ends with a connection.
+ * Job: for each connected router an endpoint of /dev/ffrio, with a stream in either direction (struct wire_by). The
+ * software device does the verbs, and sends and receives frames as with TCP. Neighbours: wire/tcp.c, which calls
+ * stream.c and link.c; keeper/, which opens the device. Threads: dev.c opens endpoints on the control thread;
+ * everything else is [lock], on the runner of the first thread, except when a connection begins or ends.
  *
  *	carrier.c  the entry in the list of carriers
  *	dev.c      the device, its endpoints, what the log is told
@@ -45,11 +45,11 @@ struct rio_calls {
 extern const struct rio_calls rio_kernel; /* dev.c */
 extern const struct rio_calls *rio_calls;
 
-#define RIO_RETRY_NS  (10000 * NS_PER_MS) /* until what did not work is tried again */
-#define RIO_AGAIN_NS  (1 * NS_PER_MS)	  /* ... what there was no room for */
-#define RIO_IDLE_NS   (10 * NS_PER_MS)	  /* unused send buffers are given back */
-#define RIO_BLOCK_MIN 256u		  /* bytes of a block that is of use */
-#define RIO_SMBS      (FFRIO_BUFFERS / 4) /* that one endpoint has at most */
+#define RIO_RETRY_NS  (10000 * NS_PER_MS) /* time until a failed step of a link is tried again */
+#define RIO_AGAIN_NS  (1 * NS_PER_MS)	  /* time until a send is tried again that found no room */
+#define RIO_IDLE_NS   (10 * NS_PER_MS)	  /* time until an unused send buffer is given back */
+#define RIO_BLOCK_MIN 256u		  /* bytes of the smallest block that is of use */
+#define RIO_SMBS      (FFRIO_BUFFERS / 4) /* send buffers that one endpoint has at most */
 
 /* In front of the bytes of each block; little-endian, as wire_hdr. */
 struct rio_head {

@@ -2,12 +2,13 @@
 /*
  * stream.c - bytes to blocks of ffrio and back. Runner, [lock]; tcp.c calls (struct wire_by).
  *
- * Out: bytes are gathered into a send buffer, which goes as a message of its own when it is full or nothing follows
- * (rio_flush()); while it is moved, the next one is filled. Buffers come back by FFRIO_REAP. A peer's share of those that programs
- * may have at all is the same as any other peer's, at least one.
+ * Out: bytes are gathered into a send buffer, which is sent as a message of its own when it is full or when nothing
+ * follows (rio_flush()). While it is sent, the next buffer is filled. Buffers come back by FFRIO_REAP. All peers have
+ * the same share of the buffers that programs may have, at least one buffer each.
  *
- * In: blocks come in order, each whole (ffrio sees to that), and are read where they are. Whoever is on the link can write
- * there at any time: each byte is read once, the header as a copy. What was not asked for is given back unread.
+ * In: blocks come in order, each of them whole (ffrio sees to that), and are read in place. Any node on the link can
+ * write there at any time, so each byte is read once, and the header as a copy. Blocks that nobody asked for are given
+ * back unread.
  *
  * Tests: test_link.c
  */

@@ -31,9 +31,9 @@ enum copy_phase { COPY_PLAIN, COPY_TRY, COPY_STREAM };
 struct copy_how {
 	enum copy_phase phase;
 	uint32_t left;	/* copies before the next phase, at least 1 */
-	uint32_t cost;	/* the least of the phase, ns for 64 KB */
-	uint32_t plain; /* ... of the last PLAIN */
-	uint32_t pause; /* copies of the next PLAIN that follows a TRY in vain */
+	uint32_t cost;	/* the least cost of a copy in this phase, ns for 64 KB */
+	uint32_t plain; /* the least cost of a copy in the last PLAIN, ns for 64 KB */
+	uint32_t pause; /* how many copies the PLAIN after the next TRY in vain has */
 };
 
 void copy_init(struct copy_how *h);

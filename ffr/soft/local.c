@@ -296,12 +296,12 @@ static enum post_result run(struct fast *f, struct qp *qp)
 
 /* ---- the usual WR, at once ------------------------------------------------------------------------------ */
 
-/* Once in the usual WR's code, once in that of views. */
+/* For functions that are compiled twice: for the usual WR, and for WRs with views. */
 #define INLINED inline __attribute__((always_inline))
 
 /*
- * The two sides of a copy, and whose memory they are where that is a view. by_view is constant in what calls quick_as(),
- * so that the usual WR has no trace of views, nor a canary for them.
+ * The two sides of a copy, and the MRs of the sides whose pages are in a view. Callers of quick_as() have a constant
+ * by_view, so that the compiler leaves views, and the stack protector's canary for them, out of the usual WR's code.
  */
 struct quick {
 	const bool by_view;

@@ -14,9 +14,10 @@
  * alone. The sending QP is no exception when it is attached itself, unless it was created with
  * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
  *
- * Nobody waits for a receiver. From one turn to the next (memory behind a process) the group may have
- * changed; so the position is a number of the attachments, which grow, and never a pointer. A receiver whose memory does not answer within STALL_NS loses the message: the call's
- * worker still writes it, before all later messages to that client, which is harmless.
+ * Nobody waits for a receiver. A message may take several turns (memory behind a process), and the group may change
+ * from one turn to the next. So the position in the group is a number of an attachment, which only grows, and never a
+ * pointer. A receiver whose memory does not answer within STALL_NS loses the message. The call's worker still writes
+ * that message, before all later messages to the same client, which is harmless.
  */
 #include <errno.h>
 #include <stdio.h>
