@@ -82,7 +82,7 @@ struct keeper_found {
 struct parent_conf {
 	const struct sandbox_conf *box; /* the keeper's sandbox */
 	char **argv;
-	/* After a SIGHUP: read the configuration. The caller frees the text. NULL, with a log line: keep the old one. */
+	/* After a SIGHUP: read the configuration. The caller frees the text. NULL, with a log line: keep the old. */
 	char *(*reread)(void *arg);
 	void *arg;
 	pid_t orphans;	  /* the process of mem/orphans.h */
