@@ -2,10 +2,10 @@
 /*
  * ctl.h - the control protocol on the router's side: connections, messages, handlers.
  *
- * The room ffr/ctl/ is what clients reach of the router: their sockets and slots, their calls, sessions,
- * containers with their directories, and which fast threads there are. It may use dir/ and all that dir/ may;
- * the device it reaches by the backend's ops. cm/ and orch/ are above it: they register (struct ctl_cm_ops,
- * struct ctl_hooks). Control thread only.
+ * The room ffr/ctl/ is what clients reach of the router: their sockets and slots, their calls, sessions, containers
+ * with their directories, and which fast threads there are. It may use dir/ and all that dir/ may; it reaches the
+ * software device by struct backend_ops, and carriers by struct carrier. cm/ and orch/ are above it: they register
+ * (struct ctl_cm_ops, struct ctl_hooks). Control thread only.
  */
 #ifndef FFR_CTL_CTL_H
 #define FFR_CTL_CTL_H
@@ -148,8 +148,9 @@ struct ctl_conn {
 };
 
 /*
- * A call that goes on when the backend has done what takes long. Its connection is not read meanwhile; one that has to
- * be closed is when the call is back. The handler puts it into conn->later and returns CTL_LATER.
+ * A call that goes on when a carrier has ended an op that takes long. The call's connection is not read meanwhile, and,
+ * if it has to be closed, is closed when the call is back. The handler puts this into conn->later and returns
+ * CTL_LATER.
  */
 struct ctl_later {
 	struct carrier_later be;

@@ -2,9 +2,9 @@
 /*
  * mr.c - handlers of memory regions. Control thread.
  *
- * Order: pages are mapped (shadow.c) before anybody can name the MR, keys and the backend's part
- * are made under the fast lock, and the orchestrator is told afterwards, without waiting. The end
- * is the reverse: after fast_mr_del() no runner reads or writes the pages, then they are unmapped.
+ * Order: pages are mapped (shadow.c), and the carrier's part is made, before anybody can name the MR. The keys are made
+ * under the fast lock, and the orchestrator is told afterwards, without waiting. The end is the reverse: after
+ * fast_mr_del() no runner reads or writes the pages, then they are unmapped.
  *
  * On-demand memory (IBV_ACCESS_ON_DEMAND) has no pages that the router knows of: nothing is mapped, and the range
  * may be anything, mapped by the process or not, or all of its address space.
@@ -68,7 +68,7 @@ static int range_check(const struct ctl *ctl, uint64_t addr, uint64_t length, ui
 	return 0;
 }
 
-/* What the backend has of an MR whose pages are there. 0 or -errno. */
+/* Make the carrier's part of an MR whose pages are there. 0 or -errno. */
 static int mr_make(struct mr *mr)
 {
 	return CARRIERS_FIRST(make, mr->o.ses->fast, OBJ_MR, &mr->o, NULL);
@@ -125,7 +125,7 @@ static int mr_map(struct ctl_call *c, struct mr *mr, bool track)
 	return 0;
 }
 
-/* [lock] Make it nameable: keys and the backend's part. It has its handle. */
+/* [lock] Give the MR its keys, so that WRs can name it. The MR has its handle already. */
 static int mr_enter(struct mr *mr)
 {
 	int err = mr_key_new(mr->o.ses->cont, mr);
@@ -135,7 +135,7 @@ static int mr_enter(struct mr *mr)
 	return err;
 }
 
-/* The backend has it: everybody may. */
+/* The MR's carrier part is made: add the MR to the session, and let everybody use it. */
 static int mr_add_made(struct ctl_call *c, struct mr *mr)
 {
 	struct fast *f = c->s->fast;
@@ -165,7 +165,7 @@ int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 	return err ? err : mr_add_made(c, mr);
 }
 
-/* ---- what takes the backend long ---------------------------------------------------------------- */
+/* ---- what takes a carrier long ------------------------------------------------------------------ */
 
 struct mr_later {
 	struct ctl_later l;

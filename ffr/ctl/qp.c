@@ -242,7 +242,7 @@ static int walk_check(const struct qp *qp, enum ibv_qp_state state, const struct
 	return err;
 }
 
-/* No lock: the backend's part of it, which may take long, comes first. */
+/* No lock: the carrier's part of the change, which may take long, comes first. */
 static int walk_prepare(struct qp *qp, const struct qp_limits *lim,
 			const struct ff_modify_qp_req *step, unsigned n)
 {

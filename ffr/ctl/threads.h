@@ -17,7 +17,7 @@ struct ctl;
 struct ctl_threads {
 	struct fast_host *host;
 	uv_async_t near;	   /* a container waits for another thread */
-	uv_async_t work;	   /* the backend's work() is wanted */
+	uv_async_t work;	   /* the carriers' work() is to be called */
 	uv_timer_t again, balance; /* it still does; loads are compared */
 	uv_prepare_t before_sleep;
 	bool open;

@@ -8,9 +8,9 @@
  * (host->dir is NULL: no orchestrator that knows other hosts) this host is all there is. It is the first
  * thread's, as wires are: who asks on another one learns of this host only.
  *
- * The room ffr/dir/ may use fast/ and peer/, tells the backend by its ops, and asks the orchestrator by what
- * dir_connected() has brought (ctl.h). Runners and the control thread look things up and leave behind what
- * they miss, by the lock; the control thread asks, and puts the answers in.
+ * The room ffr/dir/ may use fast/ and peer/, tells carriers and the software device of news by their ops, and asks the
+ * orchestrator by what dir_connected() has brought (ctl.h). Runners and the control thread look things up and leave
+ * behind what they miss, by the lock; the control thread asks, and puts the answers in.
  */
 #ifndef FFR_DIR_DIR_H
 #define FFR_DIR_DIR_H

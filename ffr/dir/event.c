@@ -2,8 +2,8 @@
 /*
  * event.c - what the orchestrator says, put into the directory. Control thread.
  *
- * The JSON is read without the lock; what it says is then applied with it, and the backend is told
- * where that changes anything. A message that is not understood changes nothing and is logged.
+ * The JSON is read without the lock. Then its changes are applied with the lock, and carriers and the software device
+ * are told of them. A message that is not understood changes nothing and is logged.
  *
  * Tests: test_dir.c
  */

@@ -8,14 +8,15 @@
  * mutex, so that a runner of the FIFO class never waits behind an ordinary thread that was
  * preempted. Functions marked [lock] need it held.
  *
- * There can be several, each with its own lock, containers and backend; threads.c tells which
- * container is where. What there is once is in struct fast_host: it is read with the lock of any thread,
- * and written with those of all, which is what the control thread takes. Threads are alike, but that the
- * first has the wires to other hosts, with the directory that knows of them, and multicast groups.
+ * There can be several fast threads, each with a lock, containers and a struct backend of its own; threads.c tells
+ * which container is on which thread. What exists once for all threads is in struct fast_host: the lock of any thread
+ * allows to read it, and writing needs the locks of all, which the control thread takes. Threads are alike, except that
+ * the first one has the wires to other hosts, the directory of other hosts, and multicast groups.
  *
- * The room ffr/fast/ is the way from a ring to the backend and back, who is served when, and how much. It
- * may use obj/ and mem/, and what carries out verbs by its ops only (backend.h). Runners are its threads,
- * with those that make calls on clients' memory (roles.c); the control thread comes in by the lock.
+ * The room ffr/fast/ is the path from a ring to the software device or a carrier and back: who is served when, and how
+ * much. It may use obj/ and mem/, and calls the device and the carriers by their ops only (backend.h, carrier.h). Its
+ * threads are the runners and those that make calls on clients' memory (roles.c); the control thread calls it with the
+ * lock.
  */
 #ifndef FFR_FAST_FAST_H
 #define FFR_FAST_FAST_H
@@ -142,7 +143,7 @@ struct fast_host {
 	struct dir *dir; /* dir.c: the first thread's, its policy all threads'; NULL: no other host */
 	bool wired;	 /* there may be one: the router has a wire */
 	struct host_nic nic[HOST_NICS_MAX];
-	uint32_t num_nics;	 /* 0: the backend has none */
+	uint32_t num_nics;	 /* 0: this host has no NIC */
 	bool nic_direct;	 /* containers may use their NIC's GID */
 	uint32_t limits_changed; /* so often those of a container or a tenant have. [ctl] */
 	uint64_t num_moves;	 /* [ctl] of groups, from thread to thread */
@@ -179,10 +180,13 @@ static inline void fast_want_work(struct fast_host *h)
 		h->work_wake(h);
 }
 
-/* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
+/* In epoll_data.u64: the pointer beside this bit is the device's or a carrier's; without the bit, a session's. */
 #define FAST_EPOLL_BACKEND 1ull
 
-/* A host with its first thread, whose backend `be` is. NULL: errno, which is the backend's if it cannot be opened. */
+/*
+ * A host with its first fast thread, which gets `be`. NULL: errno, that of open() if `be` or a carrier cannot be
+ * opened.
+ */
 struct fast_host *fast_create(const struct fast_conf *conf, struct backend *be);
 /* One more, before they are started. 0 or -errno. */
 int fast_add_thread(struct fast_host *h, const struct fast_conf *conf);
@@ -346,7 +350,7 @@ static inline void fast_moved_to(struct fast *f, const struct session *from, str
 	}
 }
 
-/* What the backend had copies of has ended, qp->flush_waits: the rest is flushed. */
+/* qp->flush_waits, and the WRs in_flight have ended: flush the rest. */
 void fast_qp_flush_go(struct fast *f, struct qp *qp);
 /* Move a QP to the error state because of `event` (0: none), with flush of both queues. */
 void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
@@ -354,7 +358,7 @@ void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
 /* comp.c */
 /* Complete the WR under way with that status and take the next one. */
 void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why);
-/* Complete one that the backend has a copy of; in the order in which they were posted. */
+/* Complete a WR that qp->send has a copy of; called in the order of posting. */
 void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
 	       enum ff_vendor_err why);
 struct recv_info {

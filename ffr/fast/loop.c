@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * loop.c - what a runner does: a turn (timers, what the backend has, sessions' news, QPs with work,
- * notifications), the calls on clients' memory that came of it, and what it does until the next one, which
- * decide.h tells and sched.c carries out. [lock], which is kept all through a turn and given up between
- * two: for such a call (pvm_make()), or lent to who wants it. The body of a runner's thread is fast_run();
- * roles.c starts and replaces them. Tests call fast_turn().
+ * loop.c - what a runner does: a turn (timers, carriers' events, sessions' news, QPs with work, notifications), then
+ * the calls on clients' memory that the turn submitted, then the step until the next turn, which decide.h decides and
+ * sched.c carries out. [lock], which is kept through a turn, and given up between two turns for such a call
+ * (pvm_make()) or lent to a thread that wants it. fast_run() is the body of a runner's thread; roles.c starts and
+ * replaces runners. Tests call fast_turn().
  */
 #include "ffr/fast/internal.h"
 #include "ffr/fast/pvm.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * mw.c - memory windows: parts of MRs under rkeys of their own. [lock] Called by the backend
- * (bind, invalidate, resolve), qp.c and fast.c (what is destroyed); ctl/mw.c makes windows.
+ * mw.c - memory windows: parts of MRs under rkeys of their own. [lock] Called by the software device (bind, invalidate,
+ * resolve), and by qp.c and fast.c when objects are destroyed; ctl/mw.c makes windows.
  *
  * A window is bound by a WR of a QP, and belongs to a PD as QP and MR do (IBTA 10.6.7):
  *

@@ -120,7 +120,7 @@ static void enter_err(struct fast *f, struct qp *qp)
 		fast_qp_deactivate(f, qp);
 		return;
 	}
-	/* the backend has flushed what it had copies of, and let go of the WR under way: that is next */
+	/* the WRs in_flight have been flushed, and nobody uses the WR under way any more: flush it now */
 	if (qp->busy)
 		comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	qp->draining = false;

@@ -474,7 +474,7 @@ static void tenant_put(struct tenant *t)
 	free(t);
 }
 
-/* A backend may have them elsewhere, too. */
+/* Carriers look at this count, because a NIC may enforce limits, too. */
 static void limits_changed(struct fast_host *h)
 {
 	h->limits_changed++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * recv.c - take receives from the RQ of a QP or from its SRQ. Fast lock held; called by the
- * backend when a message arrives and by qp.c to flush.
+ * recv.c - take receives from the RQ of a QP or from its SRQ. Fast lock held; called by the software device and by
+ * carriers when a message arrives, and by qp.c to flush.
  *
  * An RQE is copied once and checked on the copy. The client finds from its completions when the
  * place of one is free: every RQE that is taken ends with one, but for those of an SRQ that are

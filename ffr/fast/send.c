@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * send.c - SQE to backend. Fast lock held; called by turns.c for each active QP.
+ * send.c - from an SQE to qp->send, which carries the WR out. Fast lock held; called by turns.c for each active QP.
  *
- * An SQE is copied into qp->wr, the copy is checked, and the backend gets the copy. It stays in
- * qp->wr until comp_send() (qp->busy), or until the backend has made a copy of its own, of which it
- * may have many (qp->in_flight).
+ * An SQE is copied into qp->wr, the copy is checked and given to qp->send. The WR stays in qp->wr until comp_send()
+ * (qp->busy), or until qp->send has made a copy of its own, of which there may be many (qp->in_flight).
  */
 #include "ffr/abi/ff_probe.h"
 #include "ffr/abi/ff_verbs.h"

@@ -22,7 +22,7 @@ void trace_send(struct fast *f, struct qp *qp, const struct send_wr *wr, uint8_t
 
 	if (status != IBV_WC_WR_FLUSH_ERR) { /* those may not have been fetched at all */
 		e->fetched = e->started = wr->at;
-		/* one at a time is under way, but for those that the backend has copies of */
+		/* one WR at a time is under way, except for those in_flight */
 		if (wr == qp->wr && before > wr->at)
 			e->started = before;
 		qp->trace->last_done = e->done;

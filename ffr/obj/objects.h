@@ -420,7 +420,7 @@ struct mr {
 	uint8_t *map;		 /* MR_DMABUF: map_len bytes */
 	uint64_t map_len;	 /* [ctl] */
 	int watch;		 /* [ctl] sigbus.c's number */
-	void *backend;		 /* the backend's own */
+	void *backend;		 /* the carrier's part */
 	/* [ctl] it is being deregistered: nobody finds it by a key, and calls end that were under way */
 	bool is_left;
 	bool is_ending; /* [ctl] ... by a call of its session's that is under way: nobody else ends it */
@@ -487,7 +487,7 @@ struct srq {
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
 	uint32_t head;		      /* RQEs taken since creation */
-	uint32_t held;		      /* of these, with the backend, for messages to come */
+	uint32_t held;		      /* RQEs of these that a carrier has, for messages to come */
 	struct nic_srq *nic;	      /* the NIC's, or NULL */
 	uint32_t lost;		      /* of these, without a completion: ff_srq_hdr */
 	uint32_t limit;		      /* 0: not armed */
@@ -632,16 +632,16 @@ struct qp {
 	struct qp_sq sq;
 	struct qp_rq rq;
 	uint64_t user;	    /* for its CQEs; the client's */
-	uint32_t in_flight; /* WRs that the backend has taken a copy of: POST_SENT */
+	uint32_t in_flight; /* WRs that qp->send has taken a copy of: POST_SENT */
 	uint8_t state;	    /* enum ibv_qp_state */
 	uint8_t type;	    /* enum ibv_qp_type */
 	uint8_t peer_type;  /* of a QP that it can be connected to */
 	bool sig_all;
 	bool block_self_lb; /* UD: gets no copy of what it sends to a group that it is in */
 	bool is_active;	    /* on its container's turns.active; fast/turns.c */
-	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
+	bool busy;	    /* qp->send has begun qp->wr and not ended it; no other WR is fetched */
 	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
-	bool flush_waits;   /* ERR, SQE: nothing is flushed before the backend's copies end */
+	bool flush_waits;   /* ERR, SQE: nothing is flushed before the WRs in_flight end */
 	bool draining;	    /* SQD: event owed when nothing is under way */
 	bool last_wqe_sent;
 	bool comm_est_sent;

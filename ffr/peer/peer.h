@@ -6,8 +6,8 @@
  * peer.c brings authenticated connections about on the control thread; the wire (wire/tcp.c)
  * carries frames on them, [lock]. One host has at most one attached connection with another.
  *
- * The room ffr/peer/ may use fast/ (the lock, the backend's ops) and ffo's TLS; who asks the orchestrator
- * registers here (peers_on_stranger()). Control thread, until the stream is the backend's.
+ * The room ffr/peer/ may use fast/ (the lock, struct backend_ops) and ffo's TLS; the room that asks the orchestrator
+ * registers here (peers_on_stranger()). Control thread, until the software device has the stream.
  */
 #ifndef FFR_PEER_PEER_H
 #define FFR_PEER_PEER_H

@@ -143,9 +143,9 @@ static_assert(sizeof(struct wire_hdr) == 80 && offsetof(struct wire_hdr, req) ==
 struct pvm_call;
 
 /*
- * What carries frames of a connection beside its stream, if the backend has something (ffr/rio/). Each direction goes
- * over to it by itself, between two frames: ours with wire_over(), the peer's when OVER comes in. It is
- * a stream, too, of what p->by is about, and its end is the connection's.
+ * The operations of a carrier that takes a connection's frames beside its TCP stream (ffr/rio/). Each direction changes
+ * to the carrier for itself, between two frames: ours by wire_over(), the peer's when OVER comes in. The carrier's
+ * bytes are a stream, too, which p->by names; when that stream ends, the connection ends.
  */
 struct wire_by {
 	const char *name; /* for operators */
