@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * call.c - the router's side of the keeper. Control thread. A request waits for its answer: the keeper
- * does nothing that a client can hold up. When it has ended every request fails, and main.c stops.
+ * call.c - the router's side of the keeper. Control thread. A request waits for its answer, because no client can delay
+ * the answer. When the keeper has ended, every request fails, and main.c stops the router.
  *
  * Tests: test_keeper.c
  */
@@ -61,7 +61,7 @@ static bool again(short events)
 	return errno == EINTR;
 }
 
-/* One answer: 0 or -errno; *fd is the descriptor that came with it, or -1. */
+/* Receive one answer. 0 or -errno; *fd is the descriptor that came with the answer, or -1. */
 static int answer_get(struct keeper_resp *resp, int *fd)
 {
 	unsigned n_fds;
@@ -105,7 +105,7 @@ static int call(struct keeper_req *req, const int *fds, unsigned n_fds, struct k
 	return call_long(req, sizeof(*req), fds, n_fds, resp, fd);
 }
 
-/* Of those that are answered with a descriptor: it, or -errno. */
+/* Make a request that is answered with a descriptor. Returns the descriptor, or -errno. */
 static int call_for_fd(struct keeper_req *req)
 {
 	struct keeper_resp resp;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * clients.c - what clients hand over in HELLO: it is looked at, and a pidfd and the client's own maps
- * are kept for as long as its session lives. Keeper, or the control thread where there is none.
+ * clients.c - checking the descriptors that clients hand over in HELLO, and keeping a pidfd and the client's own maps
+ * for as long as its session lives. Keeper, or the control thread without a keeper.
  *
- * To look at a process is to read files of /proc, which wait for locks of the kernel's: that of all
- * mounts is one, and who may mount can hold it for long. What was handed over may be no file of
- * /proc, and to close it is then a question to a server that may be the client's. So the keeper's
- * first thread gets the name of a client only. It starts a thread for the question, which takes the
- * client's descriptors out of the question's socket, looks at them and answers. The socket hangs up
- * when that thread has closed what it does not keep.
+ * Checking a process means reading files of /proc, which wait for locks of the kernel. One of them is the lock of all
+ * mounts, and whoever may mount can hold it for long. A descriptor may be of no file of /proc, and closing it may then
+ * ask a server that is the client's. So the keeper's first thread gets only the client's name, and starts a thread for
+ * the question. That thread takes the client's descriptors out of the question's socket, checks them and answers. The
+ * socket hangs up when the thread has closed the descriptors that it does not keep.
  *
- * The table is the first thread's. A client in it can be asked about when `ok` is set, which the
- * thread does before it answers.
+ * The first thread owns the table of clients. A client can be asked about when `ok` is set, which the question's thread
+ * does before it answers.
  *
  * Tests: test_keeper.c
  */
@@ -34,13 +33,13 @@
 
 #define MAX_CLIENTS (1u << 20)
 
-/* At a time: a container has as many as it may have connections without a session. */
+/* HELLOs at a time, of all containers. A container has at most as many as connections without a session. */
 #define QUESTIONS_MAX 4096u
 
 struct client {
 	UT_hash_handle hh;
-	_Atomic uint32_t refs; /* the table's, and that of the thread that looks */
-	_Atomic bool ok;       /* maps is set, and is what it must be */
+	_Atomic uint32_t refs; /* the table's, and that of the question's thread */
+	_Atomic bool ok;       /* maps is set and checked */
 	uint32_t id;
 	pid_t pid;
 	int pidfd, maps;

@@ -3,8 +3,8 @@
  * held.c - listening sockets that stay while the router is started again, by name. Keeper; called by
  * keeper.c.
  *
- * What waits in such a socket is a client's, and to close the last descriptor of it may take as long as
- * the client likes (discard.h). So the router lets the keeper forget one while it has it open itself.
+ * Connections of clients wait in such a socket, so closing its last descriptor may take as long as a client likes
+ * (discard.h). So the router keeps the socket open itself while the keeper closes it.
  */
 #include <errno.h>
 #include <fcntl.h>

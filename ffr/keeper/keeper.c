@@ -2,9 +2,9 @@
 /*
  * keeper.c - the process with the privileges: messages in, one dispatch, answers out. See keeper.h.
  *
- * Its socket is the router's, and the router may have been taken over: so what it does must be no more
- * than a client has asked for by what it handed over itself. It answers one packet with one, in turn,
- * and ends with its parent, and when nobody has the other end of the socket any more.
+ * The requests come from the router, which may have been taken over. So the keeper does no more than a client has
+ * allowed by the descriptors that it handed over. The keeper answers each packet with one packet, in turn. It ends with
+ * its parent, and when nobody has the other end of the socket any more.
  */
 #include "ffr/keeper/keeper.h"
 
@@ -25,7 +25,8 @@
 #include "ffr/lib/sandbox.h"
 
 #define THREAD_STACK (256u << 10) /* bytes */
-#define ROOM_FDS     8u /* more come along with no good message, and are closed by the kernel */
+#define ROOM_FDS                                                                                   \
+	8u /* descriptors of a packet; no good request has more, and the kernel closes those */
 
 #define KEEPER_REQ_MAX sizeof(struct keeper_look_req)
 static_assert(KEEPER_REQ_MAX >= sizeof(struct keeper_cgroup_req), "the longest request");

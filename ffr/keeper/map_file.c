@@ -2,22 +2,21 @@
 /*
  * map_file.c - the file behind a client's shared mapping, opened. Any thread of the keeper's; called by look.c.
  *
- * This must not give a client anything that it does not have, nor a router that was taken over. The
- * mapping can change at any time, the link in /proc/PID/map_files opens with the keeper's rights, the
- * number in it may be another process's by now, and opening or even asking about a file may block when
- * its file system is a client's. Hence, in this order, after look.c has asked the client's maps for
- * the mapping:
+ * This file must not give a client, or a router that was taken over, anything that the client does not have. The
+ * mapping can change at any time. The link in /proc/PID/map_files opens with the keeper's rights. The number in the
+ * link may be another process's by now. Opening a file, or even asking about it, may block if its file system is a
+ * client's. Hence, in this order, after look.c has asked the client's maps for the mapping:
  *
  *	1. open the link with O_PATH, which calls no file system; the file is pinned from here on
- *	2. statx(AT_STATX_DONT_SYNC) of it, which calls none either: the same regular file, on a
- *	   device that is known to be tmpfs or hugetlbfs
+ *	2. statx(AT_STATX_DONT_SYNC) of the link's file, which calls no file system either: it must be the same
+ *	   regular file, on a device that is known to be tmpfs or hugetlbfs
  *	3. only now open it, for writing only if the mapping is writable
  *	4. ask the client's maps for the mapping: it shows this very file, shared, and as writable as
  *	   asked for; and the process that was looked into by its number still lives
  *
- * The maps are the client's own, which only who may look into it can have: a mapping that is shared and
- * writable stands for a file that it had open for writing, and 4 finds it on the inode that was
- * opened, so that swapping mappings in between wins nothing, nor does becoming another program.
+ * The maps are the client's own, and only a process that may look into the client can have them. A mapping that is
+ * shared and writable proves that the client had the file open for writing. Step 4 finds the mapping on the inode that
+ * was opened. So a client gains nothing by swapping mappings in between, or by an exec.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -48,7 +48,10 @@ static const char handle_path[] = HANDLE_PATH, ffmem_path[] = "/dev/ffmem";
 
 enum what { WHAT_PROC, WHAT_SHM, WHAT_FFMEM, WHAT_RIO };
 
-/* One packet, with a handle for WHAT_PROC and WHAT_SHM; the answer is 0 or -errno (int32_t), with what was opened. */
+/*
+ * A request: one packet, with a handle for WHAT_PROC and WHAT_SHM. The answer: 0 with a descriptor, or -errno
+ * (int32_t).
+ */
 struct question {
 	uint32_t what;
 	uint32_t writes; /* WHAT_SHM: 0 or 1 */
@@ -56,8 +59,7 @@ struct question {
 
 static int opener = -1; /* -1: there is none, this process opens files itself */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
-static dev_t
-	refused[2]; /* file systems of /run: what is there tells the host's programs what to do */
+static dev_t refused[2]; /* file systems of /run, whose files tell the host's programs what to do */
 
 /* ---- what is opened ------------------------------------------------------------------------------ */
 
@@ -67,7 +69,7 @@ static int file_stat(int fd, struct stat *st)
 	return (int)syscall(SYS_fstat, fd, st);
 }
 
-/* `handle` is open as `path`. */
+/* WHAT_PROC: check that `handle` is a file that may be opened, and open it by `path`. */
 static int open_proc(int handle, const char *path)
 {
 	static const char *const names[] = { "/status", "/cgroup", "/mountinfo" };
@@ -155,7 +157,7 @@ static void answer(int fd)
 		close(fd);
 }
 
-/* Of the host too, where the router is in a container that sees the host's processes. */
+/* Find the file systems of /run, also the host's if the router is in a container that sees the host's processes. */
 static void refused_find(void)
 {
 	static const char *const paths[] = { "/run", "/proc/1/root/run" };
@@ -231,7 +233,7 @@ int opener_start(const struct sandbox_conf *conf)
 	return 0;
 }
 
-/* What is opened, or -errno. One at a time: the answer to each is the next one. */
+/* Ask the opener: a descriptor, or -errno. One request at a time, because answers come in the order of requests. */
 static int ask(enum what what, int handle, bool writes)
 {
 	const struct question q = { .what = what, .writes = writes };

@@ -102,7 +102,7 @@ static void pass(const char *name, int fd)
 	fcntl(fd, F_SETFD, 0);
 }
 
-/* In the child. What a service manager passes on is meant for the process of that number. */
+/* In the child: become the router. Variables of a service manager name a process, which from now on is this one. */
 static void router_exec(const struct parent_conf *p, int sock, int conf, const sigset_t *mask)
 {
 	static const char *const names[] = { "LISTEN_PID", "WATCHDOG_PID" };
@@ -125,7 +125,7 @@ static void router_exec(const struct parent_conf *p, int sock, int conf, const s
 	_exit(EXIT_FAILURE);
 }
 
-/* To the router, with its end as a string: what is empty is a packet, too. */
+/* Send the text to the router with its terminating 0, because a packet must not be empty. */
 static int text_send(const struct children *c)
 {
 	return send(c->conf, c->text, strlen(c->text) + 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ?
@@ -139,7 +139,7 @@ static int router_start(struct children *c, const struct parent_conf *conf, int 
 	int pair[2];
 
 	if (c->conf >= 0)
-		close(c->conf); /* a former router's, with what it has not read */
+		close(c->conf); /* of a former router, with the texts that it has not read */
 	c->conf = -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
 		log_err("the router cannot be started: %m");

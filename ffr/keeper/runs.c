@@ -138,7 +138,9 @@ static int mount_of(int fd)
 	return (int)st.stx_mnt_id;
 }
 
-/* Of the folder's mount: the rest of the path is the same in the file system. */
+/*
+ * Set the folder's path in its file system, from the line of its mount: behind the mount point, both paths are equal.
+ */
 static bool folder_at(struct folder *d, const struct line *l, const char *path)
 {
 	const char *point = strcmp(l->point, "/") ? l->point : "";

@@ -53,8 +53,8 @@ extern const struct rio_calls *rio_calls;
 
 /* In front of the bytes of each block; little-endian, as wire_hdr. */
 struct rio_head {
-	uint64_t token;	 /* which the receiver has told the sender */
-	uint32_t number; /* of the block; 0 has no bytes, and shows that there is a way */
+	uint64_t token;	 /* that the receiver has told the sender */
+	uint32_t number; /* of the block; block 0 has no bytes, and shows that blocks arrive */
 	uint32_t zero;
 };
 _Static_assert(sizeof(struct rio_head) == 16, "protocol");
@@ -67,49 +67,49 @@ struct rio_end {
 	const uint8_t *rmb;
 };
 
-/* How far the way to a peer is; what comes from there does not depend on it. */
+/* The state of the path to a peer. Receiving from the peer does not depend on this state. */
 enum rio_state {
-	RIO_CLOSED,  /* there is no endpoint: the timer, then the control thread */
-	RIO_OPENING, /* the control thread opens one */
-	RIO_OPEN,    /* the peer has been told; where it is is not known */
+	RIO_CLOSED,  /* no endpoint; the timer, then the control thread, go on */
+	RIO_OPENING, /* the control thread opens an endpoint */
+	RIO_OPEN,    /* the peer was told of our endpoint, but has not told of its own */
 	RIO_ASKED,   /* block 0 is on its way */
-	RIO_FAILED,  /* it has not arrived: the timer */
-	RIO_UP,	     /* it has: what is sent goes this way */
+	RIO_FAILED,  /* block 0 has not arrived; the timer goes on */
+	RIO_UP,	     /* block 0 has arrived: frames are sent by RapidIO */
 	RIO_STATES
 };
 const char *rio_state_str(enum rio_state state);
 
-/* Of a connected peer; p->by is this. [lock] */
+/* The link to a connected peer, which p->by points to. [lock] */
 struct rio_link {
 	LIST_ENTRY(rio_link) entry;
 	struct rio_dev *dev;
 	struct wire_peer *peer;
-	uint64_t id; /* among all there ever were */
+	uint64_t id; /* no other link has or had this number */
 	enum rio_state state;
 	struct rio_end end;
-	uint64_t token; /* of blocks for us */
-	bool untold;	/* the peer is to be told yet */
-	bool moved;	/* it is elsewhere than where block 0 was sent to */
-	bool known;	/* where it is: */
+	uint64_t token; /* of blocks that come to us */
+	bool untold;	/* the peer is still to be told of our endpoint */
+	bool moved;	/* the peer's endpoint is no longer where block 0 was sent to */
+	bool known;	/* `to` is set: the peer has told of its endpoint */
 	struct {
 		uint64_t token;
 		uint16_t node;
 		uint8_t endpoint;
 		uint32_t block; /* bytes */
 	} to;
-	int err; /* -errno: what has ended it */
+	int err; /* -errno: why the link has ended */
 	bool logged;
 	struct timer timer;
 	/* sending; buffers by their numbers */
 	uint16_t idle[RIO_SMBS];
-	uint32_t num_idle, held; /* held: idle ones, those under way, and the one being filled */
-	uint32_t under_way;
-	int fills; /* the one being filled, -1: none */
+	uint32_t num_idle, held; /* held: buffers that are idle, under way or being filled */
+	uint32_t under_way;	 /* buffers that are being sent */
+	int fills;		 /* the buffer being filled, -1: none */
 	uint32_t fill;
 	uint32_t number_out;
 	/* receiving */
 	bool begun; /* OVER has come */
-	bool more;  /* blocks wait that were not looked at */
+	bool more;  /* blocks wait that nobody has looked at */
 	int reads;  /* the buffer being read, -1: none */
 	const uint8_t *rest;
 	uint32_t rest_len;
