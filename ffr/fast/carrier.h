@@ -49,7 +49,7 @@ struct carrier {
 	 * Make the carrier's part of an MR or a QP, before anybody knows the object; end the carrier's part of an MR,
 	 * QP, PD or SRQ, when nobody knows the object any more. An MR has its pages already. The op may give an MR its
 	 * keys and a QP its number. 0 or -errno. With `l`: 1 if the op takes long; l->done() follows, and until then
-	 * the caller keeps the MR, its PD and its pages.
+	 * the caller keeps the MR, its PD and its pages. Otherwise 0, and the op has done nothing: call it without `l`.
 	 */
 	int (*make)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);
 	int (*end)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);

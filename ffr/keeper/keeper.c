@@ -26,7 +26,7 @@
 
 #define THREAD_STACK (256u << 10) /* bytes */
 #define ROOM_FDS                                                                                   \
-	8u /* descriptors of a packet; no good request has more, and the kernel closes those */
+	8u /* descriptors of a packet; no good request has more, and the kernel closes further ones */
 
 #define KEEPER_REQ_MAX sizeof(struct keeper_look_req)
 static_assert(KEEPER_REQ_MAX >= sizeof(struct keeper_cgroup_req), "the longest request");
