@@ -292,12 +292,8 @@ void ffl_attr_forget(void)
 }
 
 /* A page at `at` that was asked for the same. 0 or -errno. */
-static int model(char *at, int uffd, const struct ffl_attr *a, int prot, int flags)
+static int model(char *at, const struct ffl_attr *a, int prot, int flags)
 {
-	struct uffdio_register r = { .range = { (uintptr_t)at, FF_PAGE },
-				     .mode = UFFDIO_REGISTER_MODE_MISSING };
-	int err;
-
 	if (mm_map(at, FF_PAGE, prot | PROT_WRITE, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 		   -1, 0) == MAP_FAILED)
 		return -errno;
@@ -308,17 +304,29 @@ static int model(char *at, int uffd, const struct ffl_attr *a, int prot, int fla
 			return -errno;
 	}
 	syscall(SYS_munlock, at, FF_PAGE); /* the program has called mlockall(MCL_FUTURE) */
-	err = ffl_attr_before(a, at, FF_PAGE);
-	if (err)
-		return err;
-	return ioctl(uffd, UFFDIO_REGISTER, &r) ? -errno : 0;
+	return ffl_attr_before(a, at, FF_PAGE);
 }
 
-int ffl_attr_expect(int uffd, const struct ffl_attr *a, int prot, size_t len)
+int ffl_attr_expect(const struct ffl_attr *a, int prot, size_t len)
 {
-	int err = model(room + FF_PAGE, uffd, a, prot, 0);
+	int err = model(room + FF_PAGE, a, prot, 0);
 
-	return err ? err : model(room + 2 * FF_PAGE + len, uffd, a, prot, MAP_NORESERVE);
+	return err ? err : model(room + 2 * FF_PAGE + len, a, prot, MAP_NORESERVE);
+}
+
+/*
+ * A copy of p at `copy`, next to the models. mremap() takes the userfaultfd away from the copy, before it looks for a
+ * neighbour that is alike (seen with Linux 7.3) or after that (6.18). The kernel looks again when a userfaultfd is
+ * taken away by itself.
+ */
+static bool copy_to(char *copy, int uffd, char *p, size_t len)
+{
+	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+	struct uffdio_range r = { (uintptr_t)copy, len };
+
+	return mm_remap(p, len, len, flags, copy) != MAP_FAILED &&
+	       !mm_uffd_register(uffd, copy, len, UFFDIO_REGISTER_MODE_MISSING) &&
+	       !ioctl(uffd, UFFDIO_UNREGISTER, &r);
 }
 
 /*
@@ -342,13 +350,12 @@ static bool is_merged(char *copy, size_t len)
  * Copying the mapping unties it. So the copy is made again until no thread has touched the mapping
  * since the last copy. Each thread touches it once at most, since it sleeps then.
  */
-bool ffl_attr_is(char *p, size_t len)
+bool ffl_attr_is(int uffd, char *p, size_t len)
 {
-	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
 	char *copy = room + 2 * FF_PAGE;
 
 	for (unsigned i = 0; i < COPIES; i++) {
-		if (mm_remap(p, len, len, flags, copy) == MAP_FAILED)
+		if (!copy_to(copy, uffd, p, len))
 			return false;
 		if (is_merged(copy, len))
 			return true;

@@ -35,8 +35,8 @@ void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len);
  */
 int ffl_attr_init(size_t max);
 void ffl_attr_fini(void);
-int ffl_attr_expect(int uffd, const struct ffl_attr *a, int prot, size_t len);
-bool ffl_attr_is(char *p, size_t len);
+int ffl_attr_expect(const struct ffl_attr *a, int prot, size_t len);
+bool ffl_attr_is(int uffd, char *p, size_t len);
 void ffl_attr_forget(void);
 /* Is the mapping of that page locked? The page will be reclaimed sooner than others. */
 bool ffl_attr_is_locked(char *page);

@@ -459,7 +459,7 @@ static int swap(const struct ffl_swap *s)
 		      s->prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) &&
 	    all)
 		return -errno; /* MADV_GUARD_INSTALL, or there is no memory */
-	err = ffl_attr_expect(uffd, s->attr, s->prot, s->len);
+	err = ffl_attr_expect(s->attr, s->prot, s->len);
 	if (!err)
 		err = uffd_register(s->p, s->len, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
@@ -475,7 +475,8 @@ static int swap(const struct ffl_swap *s)
 		err = check_unpinned(s->len);
 	if (!err) {
 		memcpy(s->home, stash, s->len);
-		if (ffl_attr_is_locked(stash) != s->attr->is_locked || !ffl_attr_is(s->p, s->len))
+		if (ffl_attr_is_locked(stash) != s->attr->is_locked ||
+		    !ffl_attr_is(uffd, s->p, s->len))
 			err = -ESTALE;
 	}
 	if (!is_registered(s->p, s->len)) {

@@ -181,9 +181,9 @@ static bool is(char *p, const struct ffl_attr *a, int prot)
 				     .mode = UFFDIO_REGISTER_MODE_MISSING };
 	bool same;
 
-	assert_int_equal(ffl_attr_expect(uffd, a, prot, LEN), 0);
+	assert_int_equal(ffl_attr_expect(a, prot, LEN), 0);
 	assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
-	same = ffl_attr_is(p, LEN);
+	same = ffl_attr_is(uffd, p, LEN);
 	ffl_attr_forget();
 	assert_int_equal(ioctl(uffd, UFFDIO_UNREGISTER, &r.range), 0);
 	return same;
@@ -315,11 +315,11 @@ static void touched_meanwhile(void **state)
 	(void)state;
 	need_uffd();
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(ffl_attr_expect(uffd, &none, rw, LEN), 0);
+		assert_int_equal(ffl_attr_expect(&none, rw, LEN), 0);
 		assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
 		assert_int_equal(pthread_create(&t[i], NULL, touch, p), 0);
 		assert_int_equal(poll(&poll_uffd, 1, -1), 1);
-		assert_true(ffl_attr_is(p, LEN));
+		assert_true(ffl_attr_is(uffd, p, LEN));
 		ffl_attr_forget();
 	}
 	assert_int_equal(ioctl(uffd, UFFDIO_UNREGISTER, &r.range), 0);
@@ -346,12 +346,12 @@ static void next_to_it(void **state)
 		skip();
 	memset(p, 1, LEN);
 	r.range = (struct uffdio_range){ (uintptr_t)p, LEN };
-	assert_int_equal(ffl_attr_expect(uffd, &none, rw, LEN), 0);
+	assert_int_equal(ffl_attr_expect(&none, rw, LEN), 0);
 	assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
 	assert_ptr_equal(mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
 				stash),
 			 stash);
-	assert_true(ffl_attr_is(p, LEN));
+	assert_true(ffl_attr_is(uffd, p, LEN));
 	ffl_attr_forget();
 	munmap(p, LEN);
 	munmap(stash, LEN);
