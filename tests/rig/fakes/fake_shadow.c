@@ -437,8 +437,11 @@ struct ffl_context *fake_shadow_open(bool with_uffd)
 	struct ffl_context *ctx = alloc(sizeof(*ctx));
 	struct ses *s = alloc(sizeof(*s));
 
-	*s = (struct ses){ .next = sessions, .ctx = ctx, .pages = fake_pages_new() };
+	*s = (struct ses){ .ctx = ctx, .pages = fake_pages_new() };
+	pthread_mutex_lock(&lock);
+	s->next = sessions;
 	sessions = s;
+	pthread_mutex_unlock(&lock);
 	ctx->pid = getpid();
 	ctx->hdr = &page;
 	ctx->has_track = true;
@@ -459,9 +462,11 @@ void fake_shadow_close(struct ffl_context *ctx)
 		if (m->ses == s)
 			mr_free(m->handle);
 	}
+	pthread_mutex_lock(&lock); /* the library's thread looks through them */
 	while (*p != s)
 		p = &(*p)->next;
 	*p = s->next;
+	pthread_mutex_unlock(&lock);
 	fake_pages_end(s->pages);
 	free(s);
 	if (ctx->uffd_dev >= 0)
