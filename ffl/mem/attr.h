@@ -27,11 +27,10 @@ int ffl_attr_before(const struct ffl_attr *a, void *home, size_t len);
 void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len);
 
 /*
- * [region lock] Has a mapping exactly the advice that is expected, and no other, no policy and no
- * protection key? First
- * ffl_attr_expect(), 0 or -errno; then ffl_attr_is(), of a mapping with that protection and length,
- * private, anonymous, empty, and registered with the userfaultfd for pages that are missing; at
- * last, in any case, ffl_attr_forget(). No length is above `max`.
+ * [region lock] Has a mapping exactly the advice that is expected, and no other advice, no NUMA policy and no
+ * protection key? Call ffl_attr_expect() first, which returns 0 or -errno; then ffl_attr_is(); at last, in any
+ * case, ffl_attr_forget(). The mapping has that protection and length, at most `max` of ffl_attr_init(). It is
+ * private, anonymous, empty, and registered with `uffd` for missing pages. `uffd` has no UFFD_FEATURE_EVENT_REMAP.
  */
 int ffl_attr_init(size_t max);
 void ffl_attr_fini(void);

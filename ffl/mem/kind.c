@@ -139,11 +139,10 @@ static uintptr_t first_block(uintptr_t start, uintptr_t end)
 }
 
 /*
- * Where the stack ends that begins a mapping. The kernel makes one mapping of a stack and of what is right above it
- *
- * (before 6.7; then libc's have a flag of their own), as a large allocation is that is older than the thread. libc has
- * the control block at the upper end. Of a stack that no thread has at the moment one cannot tell: then all of the
- * mapping is.
+ * The end of the stack that begins mapping v. The kernel makes one mapping of a stack and of the memory right above it,
+ * such as a large allocation that is older than the thread (before Linux 6.7; since then stacks of libc have a flag of
+ * their own). libc puts a thread's control block at the upper end of its stack. Where a stack ends that no thread has
+ * at the moment cannot be told: then all of the mapping counts as stack.
  */
 static uintptr_t stack_end(const struct ff_vma *v)
 {

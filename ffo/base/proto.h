@@ -231,9 +231,9 @@ enum ffo_op {
 	F(op, UINT, dry_run, OPT)
 
 /*
- * What is absent stays as it is, also in limits, where 0 takes one away. Another host: the epoch grows, the mappings
- * go, and it is not active any more; EBUSY when it is active, unless force is 1. epoch: ESTALE when it has another
- * one by now.
+ * container_set changes a container. A field that is absent stays as it is, and so does a limit that `limits` does not
+ * name; a limit of 0 is taken away. With another `host` the container's epoch grows, its mappings go, and it is not
+ * active any more; EBUSY if it is active, unless force is 1. With `epoch`: ESTALE if the container's epoch is another.
  */
 #define FFO_FIELDS_container_set(F, op)                                                            \
 	F(op, UINT, container, OPT)                                                                \

@@ -157,7 +157,7 @@ void dir_clear(struct dir *d);
 /* The entry of that key, or NULL. tenant, gid: NULL where the kind has none. */
 struct dir_entry *entry_find(struct dir *d, enum entry_kind kind, const char *tenant,
 			     const union ibv_gid *gid, uint32_t num);
-/* The same, made if it is not there; NULL: the owner has no room, or there is no memory. */
+/* The entry of that key, which is made if there is none; NULL: the owner has no room, or there is no memory. */
 struct dir_entry *entry_get(struct dir *d, struct dir_owner *owner, enum entry_kind kind,
 			    const char *tenant, const union ibv_gid *gid, uint32_t num);
 /* Nobody needs it any more. It may be gone afterwards. */

@@ -65,11 +65,11 @@
 /* ---- one copy ------------------------------------------------------------------------------------ */
 
 /*
- * A window is open for some 100 us, but a container with a limit of CPU time may have no CPU for 100 ms, several times
+ * A window is open for some 100 us, but a container with a limit of CPU time may have no CPU for 100 ms, a few times
  * in a row. Where nobody can tell whether anything is mapped, a failure is usually an error, so the router gives up
  * after pvm_patience / UNKNOWN_PART.
  */
-uint64_t pvm_patience = 1000 * NS_PER_MS;
+uint64_t pvm_patience = 500 * NS_PER_MS;
 #define UNKNOWN_PART 5
 
 static ssize_t copy_at(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir,
@@ -256,8 +256,8 @@ static bool must_wait(struct pvm *p, struct pvm_queue *q, enum pvm_use use, uint
 
 	if (w->q)
 		return true;
-	if (w->use ==
-	    use) /* a request called for PVM_WORK needs its place while it gets PVM_COPY room */
+	/* a request called for PVM_WORK needs its place while it gets PVM_COPY room */
+	if (w->use == use)
 		w->called = false;
 	if ((called || TAILQ_EMPTY(&q->waits[use])) && pvm_has_room(q, use, size))
 		return false;

@@ -449,7 +449,10 @@ void nic_pace_update(struct nic_dev *d);		   /* limits may have changed: apply t
 
 /* way.c, [lock] */
 enum nic_way { WAY_SOFT, WAY_NIC, WAY_UNKNOWN };
-/* Who carries a path that begins at the QP? WAY_NIC: *to is the peer's GID, *there its container, or NULL. */
+/*
+ * Does the NIC or the software device carry a path that begins at the QP? WAY_NIC: *to is the peer's GID, *there the
+ * peer's container, or NULL.
+ */
 enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
 			union ibv_gid *to, struct remote **there);
 void nic_set_there(struct fast *f, struct nic_qp *nq,

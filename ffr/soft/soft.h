@@ -427,7 +427,7 @@ enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst
  */
 enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
 			  uint64_t len, enum ff_vendor_err *why);
-/* Who makes the call that was submitted, or that waits for room: XFER_NEXT or XFER_WAIT. */
+/* For a call that was submitted or waits for room. XFER_NEXT: the runner makes it; XFER_WAIT: a worker. */
 enum xfer_result xfer_submitted(const struct xfer *x);
 /* Is a submitted call not done yet, or does a call wait for room? */
 static inline bool xfer_is_busy(const struct xfer *x)

@@ -45,8 +45,8 @@ static struct slow slow_new(void)
 }
 
 /*
- * Whoever closes the last descriptor waits, unless that is because it ends. So a child that ends gives it away:
- * the router may have closed it before.
+ * A process that closes the last descriptor of a lingering socket waits, unless the process is ending. The router may
+ * close its descriptor before this client does. So a child sends it, and ends.
  */
 static void give(struct raw *r, struct slow *s, const void *bytes, size_t len, unsigned copies)
 {

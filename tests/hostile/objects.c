@@ -81,7 +81,7 @@ static unsigned status_of(struct pair *p)
 /* ---- one byte outside -------------------------------------------------------------------------- */
 
 /*
- * What is outside of the peer's region, by an operation of 8 bytes; and by its own SGE. Both sides' memory around their
+ * Operations of 8 bytes reach outside of the peer's region, and SGEs outside of the client's own. The memory around both
  * regions holds canaries.
  */
 static void edges(void)

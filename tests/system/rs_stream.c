@@ -419,7 +419,7 @@ static void take_and_wait(int fd)
 	rst_recv_all(fd, vt_map(MB), 100000);
 }
 
-/* One that has begun with its word. */
+/* A peer that runs `part` and has said that it is ready. */
 static pid_t peer_says(void (*part)(int fd), int *l, int *b)
 {
 	pid_t pid = peer_start(part, l, b);

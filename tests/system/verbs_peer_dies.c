@@ -211,7 +211,7 @@ static void exits_client(void)
 
 /* ---- memory that stalls the router ------------------------------------------------------------ */
 
-enum { STUCK_OFF = 104, STUCK_LEN = 64, STUCK_ROUNDS = 20 };
+enum { STUCK_OFF = 104, STUCK_LEN = 64, STUCK_ROUNDS = 3 };
 
 static const struct stuck_op {
 	enum ibv_wr_opcode op;

@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "tests/rig/fakes/fake_shadow.h"
-#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/wait.h"
 #include "ffl/session/freeflow.h"
 #include "ffr/abi/ff_vma.h"
 
@@ -48,17 +48,6 @@ void rg_dereg(struct ibv_mr *mr);
 
 /* DONTNEED, which libc and sanitizers know nothing of. 0 or -1 and errno. */
 int rg_dontneed(void *p, size_t len);
-
-/* For what the router's thread does on its own. */
-#define WAIT_FOR(cond)                                                                             \
-	do {                                                                                       \
-		time_t give_up_ = time(NULL) + 20 * (time_t)unit_slow();                           \
-		while (!(cond)) {                                                                  \
-			if (time(NULL) > give_up_)                                                 \
-				fail_msg("never: %s", #cond);                                      \
-			sched_yield();                                                             \
-		}                                                                                  \
-	} while (0)
 
 /* The bytes of a page have its number, and something of their place. */
 void rg_fill(char *p, size_t len, unsigned salt);

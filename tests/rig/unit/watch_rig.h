@@ -15,23 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/wait.h"
 #include "ffr/lib/fds.h"
 #include "ffr/mem/pages_int.h"
 
 #define PG    ((uint64_t)FF_PAGE)
 #define RW    (PROT_READ | PROT_WRITE)
 #define LIMIT ((uint64_t)1 << 30)
-
-#define WAIT_FOR(cond)                                                                             \
-	do {                                                                                       \
-		time_t give_up_ = time(NULL) + 20 * (time_t)unit_slow();                           \
-		while (!(cond)) {                                                                  \
-			if (time(NULL) > give_up_)                                                 \
-				fail_msg("never: %s", #cond);                                      \
-			sched_yield();                                                             \
-		}                                                                                  \
-	} while (0)
 
 extern struct container cont;
 extern struct session ses;

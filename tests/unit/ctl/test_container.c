@@ -439,7 +439,7 @@ static struct container *attach_again(const char *first, uint8_t devices)
 	return g->c[1] = container_find(&g->ctl, "b");
 }
 
-/* Who has files of a container open keeps what they are, and nobody else does. */
+/* A reader that has a container's files open goes on reading them after the container has ended. */
 static void readers_stay(void **state)
 {
 	static const char *const files[] = { DEVICE "/node_guid", DEVICE "/ports/1/gids/0",

@@ -235,7 +235,7 @@ static int in_child(void (*fn)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-/* Who runs code in the keeper: with its rights, its filter, and its opener. */
+/* An attacker who runs code in the keeper has the keeper's rights, filter and opener. */
 static void taken_over(void)
 {
 	const struct sandbox_conf conf = { .mode = SANDBOX_ON, .keeper = true };

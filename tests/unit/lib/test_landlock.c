@@ -150,7 +150,7 @@ static void ones_own_folder_is_reached(void **state)
 	close(fd);
 }
 
-/* One that was read only is not written to. */
+/* A folder that the process may only read cannot be written to. */
 static void a_folder_to_read(void **state)
 {
 	const struct sandbox_reach reach = { .read_dirs = { own }, .num_read_dirs = 1 };

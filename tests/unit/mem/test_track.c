@@ -16,22 +16,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/wait.h"
 #include "ffr/mem/track.c"
 
 #define PG  ((uint64_t)FF_PAGE)
 #define RW  (PROT_READ | PROT_WRITE)
 #define LEN (16 * PG)
-
-#define WAIT_FOR(cond)                                                                             \
-	do {                                                                                       \
-		time_t give_up_ = time(NULL) + 20 * (time_t)unit_slow();                           \
-		while (!(cond)) {                                                                  \
-			if (time(NULL) > give_up_)                                                 \
-				fail_msg("never: %s", #cond);                                      \
-			sched_yield();                                                             \
-		}                                                                                  \
-	} while (0)
 
 static struct tenant tenant;
 static struct container cont = { .of = &tenant };
