@@ -30,6 +30,16 @@ finds() {
 	grep -E -A1 "^PROBLEM +.*$2" <<<"$said" | grep >/dev/null -E -- "^ +-> .*$3" || fail "not '$2' with '$3': $said"
 }
 
+# Sends the router one request, and fails unless it says yes.
+tell() { # JSON
+	python3 -c 'import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall((sys.argv[2] + "\n").encode())
+answer = s.makefile().readline()
+sys.exit(0 if json.loads(answer)["ok"] else answer)' "$OWN_LAB/h0/admin.sock" "$1" || fail "$1"
+}
+
 says() { # REGEX
 	grep -Eq -- "$1" <<<"$said" || fail "no '$1': $said"
 }
@@ -59,6 +69,9 @@ says '^ok +CDI: .* is current$'
 router_ctl container add late --ip 10.99.0.9 >/dev/null || fail "container add"
 doctor
 finds 1 "CDI: .* has no device for container late" "ffctl cdi --write"
+tell '{"op": "container_runs", "name": "late", "id": "4f", "runs": true}'
+well # as the hook has added it: ffr-cdi.path writes it into the file a moment later
+tell '{"op": "container_runs", "name": "late", "id": "4f", "runs": false}'
 router_ctl container rm late || fail "container rm"
 sed -i 's,"path": "[^"]*","path": "/no/such/hook",' "$CDI"
 doctor
