@@ -56,22 +56,18 @@ datagrams() {
 	sends "$1" pair "ud_pingpong-$2" "$3" "$4" ibv_ud_pingpong -g 0 -n 100 -s 800 -p $((++port))
 }
 
-# Starts a pair that does not end by itself. The client in b starts again until the server in a listens.
+# Starts a pair that does not end by itself.
 endless() { # NAME AT-A AT-B
-	local name=$1 log=/tmp/$1.log where=$2 i peer=()
-	[[ $me == a ]] || { where=$3 peer=("${CLIENT_ARGS[@]}"); }
+	local log=/tmp/$1.log where=$2 peer=()
 	((++port))
-	for ((i = 0; i < 100; i++)); do
-		inside "$where" stdbuf -oL ibv_rc_pingpong -g 0 -n 10000000 -e -p "$port" "${peer[@]}" >"$log" 2>&1 &
-		clients[$name]=$!
-		until grep -qE "remote address|Couldn't connect" "$log"; do
-			kill -0 "${clients[$name]}" || break
-			sleep 0.1
-		done
-		grep -q "Couldn't connect" "$log" || break
-		sleep 0.2
-	done
-	grep -q 'remote address' "$log" || { cat "$log"; return 1; }
+	if [[ $me == b ]]; then
+		where=$3 peer=("${CLIENT_ARGS[@]}")
+		until_is told "$port" || return 1
+	fi
+	inside "$where" stdbuf -oL ibv_rc_pingpong -g 0 -n 10000000 -e -p "$port" "${peer[@]}" >"$log" 2>&1 &
+	clients[$1]=$!
+	[[ $me == b ]] || tell_when_it_listens "$port"
+	until_is grep -q 'remote address' "$log" || { cat "$log"; return 1; }
 }
 declare -A clients=()
 
@@ -100,7 +96,6 @@ for n in 0 1; do
 	nic_link $n
 done
 router_up 'nic = { "rxe0", "rxe1" }' 'nic_network = { "one", "two" }' 'nic_direct = true'
-[[ $me == b ]] || tell_server
 for c in "c0$me" "c1$me"; do
 	"${FFCTL[@]}" container add "$c" --ip "${address[$c]}" || exit 1
 	check "nic-of-$c" has_nic "$c" "${nic[$c]}"

@@ -28,24 +28,23 @@ fi
 # shellcheck source=tests/vm/inside_hosts.sh
 . /out/tree/tests/vm/inside_hosts.sh
 export FF_NIC=siw0
-# The client must not try to connect before the server listens: with siw, early tries can keep a later one from succeeding.
-PORT=18600
+port=18600
 
 perf() { # NAME AT-A AT-B PROGRAM ARGS...
-	pair "$@" -R -F -p $((++PORT))
+	pair "$@" -R -F -p $((++port))
 }
 ping() { # NAME AT-A AT-B SIZE
 	local SERVER_ARGS=(-s) CLIENT_ARGS=(-c -a 10.151.9.1 -V)
-	pair "$1" "$2" "$3" rping -p $((++PORT)) -C 50 -S "$4" -v
+	pair "$1" "$2" "$3" rping -p $((++port)) -C 50 -S "$4" -v
 }
 ucmatose_pair() {
 	local CLIENT_ARGS=(-s 10.151.9.1)
-	pair "$1" "$2" "$3" ucmatose -c 3 -C 20 -p $((++PORT))
+	pair "$1" "$2" "$3" ucmatose -c 3 -C 20 -p $((++port))
 }
 rdma_pair() {
 	local CLIENT_ARGS=(-s 10.151.9.1) program=rdma_client
 	[[ $me == b ]] || program=rdma_server
-	pair "$1" "$2" "$3" "$program" -p $((++PORT))
+	pair "$1" "$2" "$3" "$program" -p $((++port))
 }
 
 modprobe -a libcrc32c rdma_ucm
@@ -55,7 +54,6 @@ rdma link add siw0 type siw netdev eth0
 until_is eval "ibv_devinfo -d siw0 | grep >/dev/null PORT_ACTIVE" || exit 1
 router_up 'nic = "siw0"' 'nic_direct = true'
 "${FFCTL[@]}" container add "c$me" || exit 1
-[[ $me == b ]] || tell_server
 ping rping-reference host host 1000
 for p in "ca host" "host cb" "ca cb"; do
 	read -r a b <<<"$p"
