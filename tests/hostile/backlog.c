@@ -5,8 +5,10 @@
  * who asks it for very many connections at once, without end, and somebody who asks it for one after the other.
  *
  *	backlog listen		says "listens" when it does
+ *	backlog hold		the same, and takes no request before it has read a byte
  *	backlog flood HOST	says "attacks" when all have been asked for, and goes on until its standard input ends
- *	backlog ask HOST N	tells how long it took until N requests were answered: of half of them, and the longest, ms
+ *	backlog ask HOST N	asks N times, one after the other, and tells how many requests the listener had taken
+ *				before the first of them
  */
 #include <netdb.h>
 #include <pthread.h>
@@ -27,7 +29,8 @@ static struct rdma_event_channel *ch;
 static struct addrinfo *to;
 static uint32_t qpn = 0x100; /* another one each time: a QP that is connected is refused */
 
-static struct rdma_cm_id *next_event(enum rdma_cm_event_type *what)
+/* *before: what a listener says with a rejection. */
+static struct rdma_cm_id *next_event(enum rdma_cm_event_type *what, uint32_t *before)
 {
 	struct rdma_cm_event *e;
 	struct rdma_cm_id *id;
@@ -35,12 +38,18 @@ static struct rdma_cm_id *next_event(enum rdma_cm_event_type *what)
 	CHECK_OK(rdma_get_cm_event(ch, &e));
 	*what = e->event;
 	id = e->id;
+	if (before && e->event == RDMA_CM_EVENT_REJECTED) {
+		CHECK(e->param.conn.private_data_len >= sizeof(*before));
+		memcpy(before, e->param.conn.private_data, sizeof(*before));
+	}
 	CHECK_OK(rdma_ack_cm_event(e));
 	return id;
 }
 
-static void do_listen(void)
+static void do_listen(bool hold)
 {
+	uint32_t before = 0;
+	char c;
 	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(PORT)) };
 	struct rdma_cm_id *l;
 
@@ -49,14 +58,17 @@ static void do_listen(void)
 	CHECK_OK(rdma_listen(l, BACKLOG));
 	puts("listens");
 	fflush(stdout);
+	if (hold)
+		CHECK(read(0, &c, 1) == 1);
 	for (;;) {
 		enum rdma_cm_event_type what;
-		struct rdma_cm_id *id = next_event(&what);
+		struct rdma_cm_id *id = next_event(&what, NULL);
 
 		if (what != RDMA_CM_EVENT_CONNECT_REQUEST)
 			continue;
 		usleep(WORK_US);
-		(void)rdma_reject(id, NULL, 0); /* its sender may have gone */
+		(void)rdma_reject(id, &before, sizeof(before)); /* its sender may have gone */
+		before++;
 		CHECK_OK(rdma_destroy_id(id));
 	}
 }
@@ -107,7 +119,7 @@ static void flood(void)
 		begin();
 	for (;;) {
 		enum rdma_cm_event_type what;
-		struct rdma_cm_id *id = next_event(&what);
+		struct rdma_cm_id *id = next_event(&what, NULL);
 		bool asked = false;
 
 		if (!go_on(id, what, &asked)) {
@@ -121,34 +133,25 @@ static void flood(void)
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void ask(unsigned n)
 {
-	uint64_t *took = calloc(n, sizeof(*took));
+	uint32_t first = 0;
 
-	CHECK(n && took);
 	for (unsigned i = 0; i < n; i++) {
 		enum rdma_cm_event_type what;
-		uint64_t from = vt_now();
 		struct rdma_cm_id *id;
 		bool asked = false;
+		uint32_t before = 0;
 
 		begin();
 		do
-			id = next_event(&what);
+			id = next_event(&what, &before);
 		while (go_on(id, what, &asked));
 		CHECK_EQ(what, RDMA_CM_EVENT_REJECTED);
 		CHECK_OK(rdma_destroy_id(id));
-		took[i] = (vt_now() - from) / 1000000;
+		first = i ? first : before;
 	}
-	qsort(took, n, sizeof(*took), by_value);
-	printf("%llu %llu\n", (unsigned long long)took[n / 2], (unsigned long long)took[n - 1]);
+	printf("%u\n", first);
 }
 
 int main(int argc, char **argv)
@@ -158,8 +161,8 @@ int main(int argc, char **argv)
 	CHECK(argc > 1);
 	ch = rdma_create_event_channel();
 	CHECK(ch);
-	if (!strcmp(argv[1], "listen"))
-		do_listen();
+	if (!strcmp(argv[1], "listen") || !strcmp(argv[1], "hold"))
+		do_listen(!strcmp(argv[1], "hold"));
 	CHECK(argc > 2);
 	CHECK_EQ(getaddrinfo(argv[2], PORT, &want, &to), 0);
 	if (!strcmp(argv[1], "flood"))

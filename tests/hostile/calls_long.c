@@ -1,297 +1,307 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 480 */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c tests/rig/verbs/order.c -lpthread */
 /*
- * calls_long.c - control calls that are made to last: what another client waits while one of them
- * is served. It is to be 5 ms, which make bench measures (control-wait). Here a wait for a CPU of
- * one or two ticks of the scheduler is not counted as the router's; of calls that are not bounded
- * it was 18 ms to 2 s. The machine has other work: the best of some attempts counts.
+ * calls_long.c - for calls_long.sh: control calls that are made to last, in one container ($FFL_SOCKET). The router
+ * answers a client of another container ($FF_VICTIM) before they have ended, or while they wait for a lock of the
+ * kernel's. The order shows that, whoever has the CPUs (rig/verbs/order.h). How long the other one waits is measured by
+ * make bench (control-wait).
  */
 #include <errno.h>
-#include <pthread.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "tests/rig/verbs/order.h"
 #include "tests/rig/verbs/raw.h"
 
-#define PAGES	 60000u /* mappings; a process may have 65,530 */
-#define MRS	 60000u
-#define ATTEMPTS 8
-#define WAIT_US	 13000.0
+#define PAGES 60000u /* mappings; a process may have 65,530 */
+#define MRS   30000u
+#define CALLS 32u /* the victim's, two turns of the router at least */
 
-static _Atomic bool stop;
-static _Atomic uint64_t longest; /* us */
-static _Atomic uint64_t rounds;
+static struct raw bad, victim;
+static unsigned place[ORDER_MAX];
 
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-/* Somebody else, who makes small calls. */
-static void *other(void *arg)
-{
-	struct ff_query_port_resp resp;
-	struct raw *r = arg;
-
-	while (!stop) {
-		double from = now_us(), took;
-
-		RAW_CALL(r, QUERY_PORT, (&(struct ff_query_port_req){ .port = 1 }), &resp);
-		took = now_us() - from;
-		if (took > (double)longest)
-			longest = (uint64_t)took;
-		rounds++;
-		usleep(20);
-	}
-	return NULL;
-}
-
-/* Run it some times: the longest wait while run() goes on, in microseconds, at the best of them. */
-static uint64_t best_wait(void (*prepare)(void), void (*run)(void))
-{
-	uint64_t best = UINT64_MAX;
-	pthread_t thread;
-	struct raw r;
-
-	raw_open(&r);
-	for (int i = 0; i < ATTEMPTS; i++) {
-		uint64_t from;
-
-		prepare();
-		stop = false;
-		CHECK(!pthread_create(&thread, NULL, other, &r));
-		from = rounds;
-		WAIT_FOR(rounds > from + 10);
-		longest = 0;
-		run();
-		from = rounds;
-		WAIT_FOR(rounds > from + 10);
-		stop = true;
-		pthread_join(thread, NULL);
-		if (longest < best)
-			best = longest;
-		if (best < (uint64_t)WAIT_US)
-			break;
-	}
-	printf("%s: another waited %llu us at most\n", vt_case_name(), (unsigned long long)best);
-	raw_close(&r);
-	raw_router_serves();
-	return best;
-}
-
-static void measure(void (*prepare)(void), void (*run)(void))
-{
-	CHECK(best_wait(prepare, run) <= (uint64_t)WAIT_US);
-}
-
-static struct raw bad;
-static uint32_t bad_pd;
-static char *maps;
-
-static void bad_open(void)
+static uint32_t bad_open(struct raw *r)
 {
 	struct ff_alloc_pd_resp pd;
 
-	raw_open(&bad);
-	RAW_CALL(&bad, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd);
-	bad_pd = pd.pd;
+	raw_open(r);
+	RAW_CALL(r, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd);
+	return pd.pd;
 }
 
-static void nothing(void)
+static void victim_ask(unsigned n)
 {
+	while (n--)
+		CHECK(raw_ask(&victim, FF_MSG_QUERY_PORT, &(struct ff_query_port_req){ .port = 1 },
+			      sizeof(struct ff_query_port_req), NULL, 0, 0));
 }
 
-/* Registers shared mappings, and ends that. */
-static void reg_shared(const void *p, uint64_t len)
+static void victim_answers(unsigned n)
+{
+	struct ff_query_port_resp resp;
+
+	while (n--)
+		CHECK_EQ(raw_answer(&victim, FF_MSG_QUERY_PORT, n, &resp, sizeof(resp)), 0);
+}
+
+/* Ask for the registration of shared mappings. */
+static void reg_ask(struct raw *r, uint32_t pd, const void *p, uint64_t len)
 {
 	struct ff_mr_run run = { .va = (uintptr_t)p, .len = len, .kind = FF_RUN_SHARED };
-	struct ff_reg_mr_req req = { .addr = run.va,
-				     .length = run.len,
-				     .iova = run.va,
-				     .pd = bad_pd,
-				     .access = VT_ACCESS_ALL };
-	struct ff_reg_mr_resp mr;
-	struct ff_dereg_mr_resp none;
+	struct ff_reg_mr_req req = {
+		.addr = run.va, .length = len, .iova = run.va, .pd = pd, .access = VT_ACCESS_ALL
+	};
 
-	CHECK_EQ(raw_call_tail(&bad, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1, &mr,
-			       sizeof(mr)),
-		 0);
-	RAW_CALL(&bad, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
+	CHECK(raw_ask(r, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1));
 }
 
-/* One claim on a great many mappings of one page each. */
-static void reg_maps(void)
+static void reg_answer(struct raw *r)
 {
-	reg_shared(maps, PAGES * 4096ull);
+	struct ff_dereg_mr_resp none;
+	struct ff_reg_mr_resp mr;
+
+	CHECK_EQ(raw_answer(r, FF_MSG_REG_MR, 0, &mr, sizeof(mr)), 0);
+	RAW_CALL(r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
 }
 
+/* So many mappings of a page each, no two of which are one. */
+static char *mappings(unsigned n)
+{
+	int fd = memfd_create("many", MFD_CLOEXEC);
+	char *maps = mmap(NULL, n * 4096ull, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(fd >= 0 && !ftruncate(fd, n * 4096ll) && maps != MAP_FAILED);
+	for (uint64_t i = 0; i < n; i++)
+		if (mmap(maps + i * 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			 (off_t)((n - 1 - i) * 4096)) == MAP_FAILED)
+			vt_skip("%llu mappings cannot be made here", (unsigned long long)i);
+	memset(maps, 1, n * 4096ull);
+	close(fd);
+	return maps;
+}
+
+/* ---- calls and ends in parts ------------------------------------------------------------------------ */
+
+/* A claim on very many mappings is answered behind a call that comes later. */
 static void many_mappings(void)
 {
-	int fd = memfd_create("many", 0);
+	const char *maps = mappings(PAGES);
+	unsigned claim, call;
+	struct order o;
+	uint32_t pd;
 
-	bad_open();
-	CHECK(fd >= 0 && !ftruncate(fd, PAGES * 4096ll));
-	maps = mmap(NULL, PAGES * 4096ull, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(maps != MAP_FAILED);
-	/* in the other order, so that no two become one */
-	for (uint64_t i = 0; i < PAGES; i++)
-		if (mmap(maps + i * 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-			 (off_t)((PAGES - 1 - i) * 4096)) == MAP_FAILED)
-			vt_skip("%llu mappings cannot be made here", (unsigned long long)i);
-	memset(maps, 1, PAGES * 4096ull);
-	measure(nothing, reg_maps);
-	raw_close(&bad);
+	raw_open_victim(&victim);
+	pd = bad_open(&bad);
+	order_begin(&o);
+	reg_ask(&bad, pd, maps, PAGES * 4096ull);
+	claim = order_answer(&o, bad.sock);
+	victim_ask(1);
+	call = order_answer(&o, victim.sock);
+	order_end(&o, place);
+	victim_answers(1);
+	reg_answer(&bad);
+	CHECK(place[call] < place[claim]);
 }
 
-static void mrs_make(void)
+/* A container has very many sessions that register memory: a call of another one comes before the last of them. */
+static void many_sessions(void)
+{
+	enum { SESSIONS = 200, CLAIM = 16 };
+	static struct raw r[SESSIONS];
+	const char *maps = mappings(CLAIM);
+	unsigned claim[SESSIONS], call, before = 0;
+	uint32_t pd[SESSIONS];
+	struct order o;
+
+	raw_open_victim(&victim);
+	for (unsigned i = 0; i < SESSIONS; i++)
+		pd[i] = bad_open(&r[i]);
+	order_begin(&o);
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		reg_ask(&r[i], pd[i], maps, CLAIM * 4096ull);
+		claim[i] = order_taken(&o, r[i].sock);
+	}
+	victim_ask(1);
+	call = order_answer(&o, victim.sock);
+	order_end(&o, place);
+	victim_answers(1);
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		before += place[claim[i]] < place[call];
+		reg_answer(&r[i]);
+	}
+	printf("%s: %u requests of %u were taken before\n", vt_case_name(), before, SESSIONS);
+	CHECK(before < SESSIONS);
+}
+
+static void mrs_make(struct raw *r, uint32_t pd, unsigned n)
 {
 	struct ff_alloc_null_mr_resp mr;
 
-	bad_open();
-	for (unsigned i = 0; i < MRS; i++)
-		RAW_CALL(&bad, ALLOC_NULL_MR, (&(struct ff_alloc_null_mr_req){ .pd = bad_pd }),
-			 &mr);
+	while (n--)
+		RAW_CALL(r, ALLOC_NULL_MR, (&(struct ff_alloc_null_mr_req){ .pd = pd }), &mr);
 }
 
-static void bad_end(void)
-{
-	raw_close(&bad);
-}
-
-/* The end of a session that has as many MRs as it may. */
+/* A session ends that has as many MRs as it may: calls of another container go on. */
 static void many_mrs(void)
 {
-	measure(mrs_make, bad_end);
-}
+	unsigned end, calls;
+	struct order o;
+	int async;
 
-/* ---- a process with many sessions ---------------------------------------------------------- */
+	raw_open_victim(&victim);
+	mrs_make(&bad, bad_open(&bad), MRS);
+	async = dup(bad.async_fd); /* the router closes the other end of it last */
+	order_begin(&o);
+	raw_close(&bad);
+	end = order_answer(&o, async);
+	victim_ask(CALLS);
+	calls = order_taken(&o, victim.sock);
+	order_end(&o, place);
+	victim_answers(CALLS);
+	CHECK(place[calls] < place[end]);
+}
 
 #define SESSIONS 100u
 
-static pid_t crowd;
+static struct crowd {
+	_Atomic bool ready;
+	int async[SESSIONS];
+} * crowd;
 
-static void crowd_live(int ready)
+static pid_t crowd_make(void)
 {
 	static struct raw r[SESSIONS];
-	struct ff_alloc_null_mr_resp mr;
-	struct ff_alloc_pd_resp pd;
-	char c = 0;
+	pid_t pid;
 
+	crowd = mmap(NULL, sizeof(*crowd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	CHECK(crowd != MAP_FAILED);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (unsigned i = 0; i < SESSIONS; i++) {
-		raw_open(&r[i]);
-		RAW_CALL(&r[i], ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd);
-		for (unsigned k = 0; k < MRS / SESSIONS; k++)
-			RAW_CALL(&r[i], ALLOC_NULL_MR,
-				 (&(struct ff_alloc_null_mr_req){ .pd = pd.pd }), &mr);
+		mrs_make(&r[i], bad_open(&r[i]), MRS / SESSIONS);
+		crowd->async[i] = r[i].async_fd;
 	}
-	CHECK(write(ready, &c, 1) == 1);
-	pause();
+	crowd->ready = true;
+	for (;;)
+		pause();
 }
 
-static void crowd_make(void)
+static int of_process(pid_t pid, int fd)
 {
-	int ready[2];
-	char c;
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), own;
 
-	CHECK(!pipe(ready));
-	crowd = fork();
-	CHECK(crowd >= 0);
-	if (!crowd) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		crowd_live(ready[1]);
-	}
-	CHECK(read(ready[0], &c, 1) == 1);
-	close(ready[0]);
-	close(ready[1]);
-}
-
-static void crowd_die(void)
-{
-	kill(crowd, SIGKILL);
-	CHECK(waitpid(crowd, NULL, 0) == crowd);
+	own = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	if (own < 0)
+		FAIL("pidfd_getfd: %s", strerror(errno));
+	close(pidfd);
+	return own;
 }
 
 /* A process dies whose sessions have as many MRs together: the router hears of all ends at once. */
 static void end_of_many_sessions(void)
 {
-	measure(crowd_make, crowd_die);
+	unsigned end[SESSIONS], calls, before = 0;
+	pid_t pid = crowd_make();
+	int async[SESSIONS];
+	struct order o;
+
+	raw_open_victim(&victim);
+	WAIT_FOR(crowd->ready);
+	for (unsigned i = 0; i < SESSIONS; i++)
+		async[i] = of_process(pid, crowd->async[i]);
+	order_begin(&o);
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	for (unsigned i = 0; i < SESSIONS; i++)
+		end[i] = order_answer(&o, async[i]);
+	victim_ask(CALLS);
+	calls = order_taken(&o, victim.sock);
+	order_end(&o, place);
+	victim_answers(CALLS);
+	for (unsigned i = 0; i < SESSIONS; i++)
+		before += place[end[i]] < place[calls];
+	printf("%s: %u sessions of %u ended before\n", vt_case_name(), before, SESSIONS);
+	CHECK(before < SESSIONS);
 }
 
-/* ---- the lock of the client's address space ------------------------------------------------ */
+/* ---- locks of the kernel's --------------------------------------------------------------------------- */
 
-#define HOLD_MS	   400
-#define HOLD_TRIES 5
+#define SEEN 5u
 
-/*
- * What the attacker and the others share: a page to register, and how long it held a lock of the
- * kernel's when it held it shortest.
- */
-struct shared {
-	uint8_t page[FF_PAGE];
-	_Atomic uint64_t hold_us;
-};
-
-static struct shared *shared;
-
-static void held_since(uint64_t from)
+static bool is_taken(const struct raw *r)
 {
-	uint64_t took = (uint64_t)now_us() - from;
+	int unread = 0;
 
-	if (took < shared->hold_us)
-		shared->hold_us = took;
-}
-
-static void *forks(void *arg)
-{
-	uint64_t end = *(const uint64_t *)arg;
-
-	while ((uint64_t)now_us() < end) {
-		uint64_t from = (uint64_t)now_us();
-		pid_t pid = fork();
-
-		if (!pid)
-			_exit(0);
-		held_since(from);
-		CHECK(pid > 0 && waitpid(pid, NULL, 0) == pid);
-	}
-	return NULL;
-}
-
-/* Somebody whose fork() holds the lock for long registers shared memory, and says HELLO. Who waits for
- * the lock waits for a whole fork() soon. */
-static void forks_and_calls(void)
-{
-	uint64_t end = (uint64_t)now_us() + HOLD_MS * 1000;
-	pthread_t thread;
-	struct raw again;
-
-	CHECK(!pthread_create(&thread, NULL, forks, &end));
-	while ((uint64_t)now_us() < end) {
-		reg_shared(shared->page, FF_PAGE);
-		raw_open(&again);
-		raw_close(&again);
-	}
-	pthread_join(thread, NULL);
+	CHECK(!ioctl(r->sock, SIOCOUTQ, &unread));
+	return !unread;
 }
 
 /*
- * The attacker is a process of its own, because a victim in the same process would wait for that
- * address space, too. A fork() copies one mapping after the other, and holds the lock until the
- * last one.
+ * Wait until the lock is held, have the router take a request that needs the lock, and call as the victim. The number
+ * of the probe's call if the victim was answered while the probe was stuck in it, or 0.
  */
-static void forks_prepare(void)
+static uint64_t answered_meanwhile(const struct probe *p, pid_t holder, void (*ask)(struct raw *r),
+				   struct raw *r)
+{
+	uint64_t stuck;
+
+	WAIT_FOR((stuck = probe_held(p, holder)));
+	ask(r);
+	WAIT_FOR(is_taken(r));
+	victim_ask(1);
+	victim_answers(1);
+	return probe_stuck(p) == stuck ? stuck : 0;
+}
+
+static void lock_is_held(const struct probe *p, pid_t holder, void (*ask)(struct raw *r),
+			 void (*finish)(struct raw *r), struct raw *r)
+{
+	uint64_t until = vt_deadline(), last = 0;
+	unsigned seen = 0, asked = 0;
+
+	raw_open_victim(&victim);
+	while (seen < SEEN && vt_now() < until) {
+		uint64_t stuck = answered_meanwhile(p, holder, ask, r);
+
+		seen += stuck && stuck != last;
+		last = stuck ? stuck : last;
+		asked++;
+		finish(r);
+	}
+	printf("%s: asked %u times, another was answered meanwhile %u times\n", vt_case_name(),
+	       asked, seen);
+	CHECK_EQ(seen, SEEN);
+	kill(p->pid, SIGKILL);
+	kill(holder, SIGKILL);
+	CHECK(waitpid(p->pid, NULL, 0) == p->pid && waitpid(holder, NULL, 0) == holder);
+}
+
+/* A process whose fork() holds the lock of its address space for long: each copies one mapping after the other. */
+static struct forker {
+	_Atomic bool ready;
+	struct probe probe;
+	int sock;
+	uint32_t pd;
+	uint8_t page[FF_PAGE] __attribute__((aligned(FF_PAGE))); /* to be registered */
+} * forker;
+
+static void forks(void)
 {
 	char *many = mmap(NULL, PAGES * 4096ull, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -300,131 +310,137 @@ static void forks_prepare(void)
 	memset(many, 1, PAGES * 4096ull);
 	for (unsigned i = 0; i < PAGES; i += 2)
 		CHECK(!mprotect(many + i * 4096ull, 4096, PROT_READ));
-	bad_open();
+	forker->pd = bad_open(&bad);
+	forker->sock = bad.sock;
+	forker->ready = true;
+	for (;;) {
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(0);
+		CHECK(pid > 0 && waitpid(pid, NULL, 0) == pid);
+	}
 }
 
-static void attack(void (*prepare)(void), void (*run)(void), int go, int done)
+static void touch_forker(void *arg, uint64_t i)
 {
-	char c = 0;
-
-	prepare();
-	do {
-		CHECK(write(done, &c, 1) == 1);
-		if (read(go, &c, 1) != 1)
-			return;
-		run();
-	} while (true);
-}
-
-static int attack_go, attack_done;
-
-static void attack_once(void)
-{
-	char c = 0;
-
-	CHECK(write(attack_go, &c, 1) == 1 && read(attack_done, &c, 1) == 1);
-}
-
-/* run() of a process, of which prepare() is the beginning, holds a lock. Nobody else waits for it. */
-static void hold(void (*prepare)(void), void (*run)(void))
-{
-	int go[2], done[2], status;
-	uint64_t best = UINT64_MAX;
-	pid_t pid;
 	char c;
 
-	CHECK(!pipe(go) && !pipe(done));
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	CHECK(shared != MAP_FAILED);
-	shared->hold_us = UINT64_MAX;
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid) {
-		close(go[1]);
-		close(done[0]);
-		attack(prepare, run, go[0], done[1]);
-		_exit(0);
-	}
-	close(go[0]);
-	close(done[1]);
-	attack_go = go[1];
-	attack_done = done[0];
-	CHECK(read(attack_done, &c, 1) == 1);
-	/*
-	 * A kernel that does not preempt itself (PREEMPT_NONE) keeps a CPU with such a call, too.
-	 * A thread that waits for that CPU waits as long as for the lock, but not in all attempts.
-	 */
-	for (int i = 0; i < HOLD_TRIES && best >= shared->hold_us / 2; i++) {
-		uint64_t wait = best_wait(nothing, attack_once);
+	(void)i;
+	CHECK(pread(*(const int *)arg, &c, 1, (off_t)(uintptr_t)forker->page) == 1);
+}
 
-		best = wait < best ? wait : best;
-	}
-	printf("%s: the lock is held for %llu us\n", vt_case_name(),
-	       (unsigned long long)shared->hold_us);
-	CHECK(best < shared->hold_us / 2);
-	close(attack_go);
-	CHECK(waitpid(pid, &status, 0) == pid && !status);
+static void forker_reg(struct raw *r)
+{
+	reg_ask(r, forker->pd, forker->page, FF_PAGE);
 }
 
 static void forks_hold_the_lock(void)
 {
-	hold(forks_prepare, forks_and_calls);
-}
+	struct raw r = { .sock = -1 };
+	char path[32];
+	pid_t pid;
+	int mem;
 
-/* ---- the kernel's lock of all mounts ------------------------------------------------------- */
-
-#define MOUNTS 30000u /* a mount namespace may have 100,000 */
-
-static int spaces_go[2], spaces_done[2];
-
-/* Each new mount namespace is a copy of the one before, and the lock is held for all of it. */
-static void *spaces(void *arg)
-{
-	uint64_t end;
-
-	if (!raw_mounts(MOUNTS))
-		vt_skip("no mount namespaces here: %s", strerror(errno));
-	CHECK(write(spaces_done[1], "", 1) == 1);
-	while (read(spaces_go[0], &end, sizeof(end)) == sizeof(end)) {
-		while ((uint64_t)now_us() < end) {
-			uint64_t from = (uint64_t)now_us();
-
-			CHECK(!unshare(CLONE_NEWNS));
-			held_since(from);
-		}
-		CHECK(write(spaces_done[1], "", 1) == 1);
+	forker = mmap(NULL, sizeof(*forker), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	CHECK(forker != MAP_FAILED);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		forks();
 	}
-	return arg;
+	WAIT_FOR(forker->ready);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	mem = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(mem >= 0);
+	probe_start(&forker->probe, touch_forker, &mem);
+	r.sock = of_process(pid, forker->sock);
+	r.seq = 1; /* it has allocated the PD */
+	lock_is_held(&forker->probe, pid, forker_reg, reg_answer, &r);
 }
 
-static void spaces_prepare(void)
+#define MOUNTS 8000u /* copying them takes longer than a call */
+
+struct spaces {
+	struct probe probe;
+	_Atomic bool ready;
+	_Atomic int err;
+};
+
+/* Each new mount namespace is a copy of the one before, and the lock of all mounts is held for all of it. */
+static void spaces(struct spaces *s)
 {
-	pthread_t thread;
+	if (!raw_mounts(MOUNTS))
+		s->err = errno ? errno : EPERM;
+	s->ready = true;
+	while (!s->err)
+		CHECK(!unshare(CLONE_NEWNS));
+	pause();
+}
+
+static void read_mounts(void *arg, uint64_t i)
+{
 	char c;
 
-	CHECK(!pipe(spaces_go) && !pipe(spaces_done));
-	CHECK(!pthread_create(&thread, NULL, spaces, NULL));
-	CHECK(read(spaces_done[0], &c, 1) == 1);
+	(void)i;
+	CHECK(pread(*(const int *)arg, &c, 1, 0) == 1);
 }
 
 /* Who says HELLO is looked for among the mounts. */
-static void spaces_and_calls(void)
+static void hello_ask(struct raw *r)
 {
-	uint64_t end = (uint64_t)now_us() + HOLD_MS * 1000;
-	char c;
+	struct ff_challenge_resp answer;
 
-	CHECK(write(spaces_go[1], &end, sizeof(end)) == sizeof(end));
-	while ((uint64_t)now_us() < end)
-		raw_knock(); /* refused where mounts come and go meanwhile, of other tests */
-	CHECK(read(spaces_done[0], &c, 1) == 1);
+	raw_connect(r);
+	RAW_CALL(r, CHALLENGE, &(struct ff_challenge_req){ 0 }, &answer);
+	memcpy(r->nonce, answer.nonce, sizeof(r->nonce));
+	CHECK(raw_hello(r));
+}
+
+/* It may be refused where mounts come and go meanwhile, of other tests. */
+static void hello_end(struct raw *r)
+{
+	uint8_t answer[512];
+	unsigned n = 0;
+	int fds[8];
+
+	(void)raw_recv(r, answer, sizeof(answer), fds, &n);
+	while (n)
+		close(fds[--n]);
+	raw_close(r);
 }
 
 static void mounts_hold_the_lock(void)
 {
-	hold(spaces_prepare, spaces_and_calls);
+	struct spaces *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int table;
+	pid_t pid;
+
+	/* with a /proc of its own, as in any container: nobody needs the mounts to know the host's /proc */
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("proc", "/proc", "proc", 0, NULL))
+		vt_skip("no mount namespaces here: %s", strerror(errno));
+	table = open("/proc/self/mounts", O_RDONLY | O_CLOEXEC);
+	CHECK(table >= 0 && s != MAP_FAILED);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		vt_skip("whoever copies mounts has the only CPU");
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		spaces(s);
+	}
+	WAIT_FOR(s->ready);
+	if (s->err)
+		vt_skip("no mount namespaces here: %s", strerror(s->err));
+	probe_start(&s->probe, read_mounts, &table);
+	lock_is_held(&s->probe, pid, hello_ask, hello_end, &bad);
 }
 
-VT_MAIN({ "long_many_mappings", many_mappings, 60 }, { "long_end_of_many_mrs", many_mrs, 110 },
-	{ "long_end_of_many_sessions", end_of_many_sessions, 110 },
-	{ "long_forks", forks_hold_the_lock, 110 }, { "long_mounts", mounts_hold_the_lock, 110 })
+VT_MAIN({ "long_many_mappings", many_mappings, 180 }, { "long_many_sessions", many_sessions, 180 },
+	{ "long_end_of_many_mrs", many_mrs, 180 },
+	{ "long_end_of_many_sessions", end_of_many_sessions, 180 },
+	{ "long_forks", forks_hold_the_lock, 180 }, { "long_mounts", mounts_hold_the_lock, 180 })

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c tests/rig/verbs/order.c -lpthread */
 /*
  * holes.c - for holes.sh: a client whose processes map a file that the router has mapped as well, each of them very
  * often, and which punches holes in it all the time. While the kernel goes through all these mappings, whoever
- * touches such a page, or maps or unmaps the file, waits.
+ * touches such a page, or maps or unmaps the file, waits. A victim in another container ($FF_VICTIM) is served all the
+ * same. A probe tells that the file is locked (rig/verbs/order.h): it maps and unmaps the file, or touches its pages.
  *
- *	holes KIND PROCESSES	says "attacks" when all is mapped, and goes on until its standard input ends
+ *	holes KIND PROCESSES	ends when the victim was served during enough holes. Without $FF_VICTIM, for make bench, it
+ *				says "attacks" and goes on until its standard input ends
  *
- *	burn	no holes: as many threads that use a CPU
  *	rings	the page of segment 0 in which the router looks for doorbells
  *	calls	segments of rings, while CQs in them are made and destroyed
  *	file	a file of the program's own, that is registered, and used
@@ -15,7 +16,8 @@
  *	shadow	the session's shadow pages, registered, and used
  *	places	these, while more are placed, registered and deregistered
  *
- * A session is a process: when the router ends the session, the next one begins.
+ * A session is a process: when the router ends the session, the next one begins. A container whose rings make the router
+ * wait gets no new session, and one whose shadow pages do gets no more of them, which is what is waited for there.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,16 +30,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/rig/verbs/order.h"
 #include "tests/rig/verbs/raw.h"
 
 #define MAPS 65000u
 #define PAGE 4096u
 #define LEN  (16u * PAGE)
 
+#define HOLES 10u /* during which both are served */
+#define TURNS 10u /* of the victim, in each */
+
 static unsigned processes;
 static struct counts {
-	_Atomic bool begun;
-	_Atomic uint64_t holes, refused, laps, sessions;
+	struct probe probe;
+	_Atomic bool in_hole;
+	_Atomic uint64_t holes, answered, sessions, refused;
 } * sum;
 
 /* ---- the mappings ------------------------------------------------------------------------------- */
@@ -85,31 +92,47 @@ static struct hole {
 static void *punch(void *arg)
 {
 	for (;; sum->holes++) {
-		if (fallocate(hole.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, hole.off,
-			      hole.len))
-			sum->refused++;
+		sum->in_hole = true;
+		(void)fallocate(hole.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, hole.off,
+				hole.len);
+		sum->in_hole = false;
 		for (off_t at = 0; hole.map && at < hole.len; at += PAGE)
 			*(volatile uint8_t *)(hole.map + at) = 1;
 	}
 	return arg;
 }
 
-static void say_begun(void)
+static void map_file(void *arg, uint64_t i)
 {
-	if (!atomic_exchange(&sum->begun, true))
-		CHECK(write(1, "attacks\n", 8) == 8);
+	static void *p;
+
+	(void)arg;
+	if (i % 2)
+		CHECK(!munmap(p, PAGE));
+	else
+		CHECK((p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, hole.fd,
+				hole.off)) != MAP_FAILED);
 }
 
-static void punch_begin(int fd, off_t off, off_t len, uint8_t *map)
+static void touch_file(void *arg, uint64_t i)
+{
+	(void)arg;
+	*(volatile uint8_t *)(hole.map + i % (uint64_t)(hole.len / PAGE) * PAGE) = 1;
+}
+
+/* step: the probe's, or NULL */
+static void punch_begin(int fd, off_t off, off_t len, uint8_t *map,
+			void (*step)(void *arg, uint64_t i))
 {
 	uint64_t had = sum->holes;
 	pthread_t t;
 
 	hold_all(fd, off);
 	hole = (struct hole){ fd, len, off, map };
+	if (step)
+		probe_start(&sum->probe, step, NULL);
 	CHECK_EQ(pthread_create(&t, NULL, punch, NULL), 0);
 	WAIT_FOR(sum->holes > had);
-	say_begun();
 }
 
 /* ---- what the router is to touch ------------------------------------------------------------------ */
@@ -117,7 +140,7 @@ static void punch_begin(int fd, off_t off, off_t len, uint8_t *map)
 /* 8 bytes, again and again, to `addr`, or to the QP's own memory, while the session lasts. */
 static void transfer(struct raw *r, struct raw_qp *q, uint64_t addr, uint32_t rkey)
 {
-	for (unsigned n = 0;; n++, sum->laps++) {
+	for (unsigned n = 0;; n++) {
 		struct ff_sqe *e = raw_sqe(q);
 		struct ff_cqe *c;
 
@@ -135,9 +158,23 @@ static void transfer(struct raw *r, struct raw_qp *q, uint64_t addr, uint32_t rk
 			if (!recv(r->sock, &b, 1, MSG_PEEK | MSG_DONTWAIT))
 				_exit(0); /* the session has ended */
 		}
+		sum->answered++;
 		if (c->status != IBV_WC_SUCCESS)
 			raw_qp_connect(r, q);
 	}
+}
+
+/* One request that the victim may wait for. */
+static int told(struct raw *r, uint16_t type, const void *req, size_t req_len,
+		const struct ff_mr_run *run, void *resp, size_t resp_len)
+{
+	int st;
+
+	if (!raw_ask(r, type, req, req_len, run, sizeof(*run), run ? 1 : 0))
+		return RAW_CLOSED;
+	st = raw_answer(r, type, 0, resp, resp_len);
+	sum->answered++;
+	return st;
 }
 
 static int reg(struct raw *r, uint32_t pd, const struct ff_mr_run *run, struct ff_reg_mr_resp *mr)
@@ -148,8 +185,28 @@ static int reg(struct raw *r, uint32_t pd, const struct ff_mr_run *run, struct f
 				     .pd = pd,
 				     .access = VT_ACCESS_ALL };
 
-	return raw_call_tail(r, FF_MSG_REG_MR, &req, sizeof(req), run, sizeof(*run), 1, mr,
-			     sizeof(*mr));
+	return told(r, FF_MSG_REG_MR, &req, sizeof(req), run, mr, sizeof(*mr));
+}
+
+static int dereg(struct raw *r, uint32_t mr)
+{
+	const struct ff_dereg_mr_req req = { .mr = mr };
+	struct ff_dereg_mr_resp none;
+
+	return told(r, FF_MSG_DEREG_MR, &req, sizeof(req), NULL, &none, sizeof(none));
+}
+
+/* The container gets no session, or no shadow pages, for a while. */
+static void refused(void)
+{
+	sum->refused++;
+	_exit(0);
+}
+
+static void open_session(struct raw *r)
+{
+	if (raw_try_open(r))
+		refused();
 }
 
 static void rings(bool calls)
@@ -157,26 +214,28 @@ static void rings(bool calls)
 	struct raw_qp q;
 	struct raw r;
 
-	raw_open(&r);
-	punch_begin(r.seg[0].fd, 0, PAGE, NULL);
+	open_session(&r);
+	punch_begin(r.seg[0].fd, 0, PAGE, NULL, NULL);
 	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
 	raw_qp_connect(&r, &q);
 	if (!calls)
 		transfer(&r, &q, 0, 0);
-	for (;; sum->laps++) {
+	for (;;) {
 		struct ff_create_cq_req req = { .cqe = 4000 };
 		struct ff_create_cq_resp cq[8];
 		struct ff_destroy_cq_resp none;
 
 		for (unsigned i = 0; i < ARRAY_SIZE(cq); i++)
-			RAW_CALL(&r, CREATE_CQ, &req, &cq[i]);
+			if (RAW_TRY(&r, CREATE_CQ, &req, &cq[i]))
+				return;
 		if (cq[7].ring.seg && !r.seg[cq[7].ring.seg].map) { /* one that is not sealed */
 			memset(raw_at(&r, cq[7].ring.seg, cq[7].ring.off), 1, PAGE);
-			punch_begin(r.seg[cq[7].ring.seg].fd, 0, PAGE, NULL);
+			punch_begin(r.seg[cq[7].ring.seg].fd, 0, PAGE, NULL, NULL);
 		}
 		for (unsigned i = 0; i < ARRAY_SIZE(cq); i++)
-			RAW_CALL(&r, DESTROY_CQ, (&(struct ff_destroy_cq_req){ .cq = cq[i].cq }),
-				 &none);
+			if (RAW_TRY(&r, DESTROY_CQ, (&(struct ff_destroy_cq_req){ .cq = cq[i].cq }),
+				    &none))
+				return;
 	}
 }
 
@@ -184,7 +243,6 @@ static void file(bool calls)
 {
 	int fd = memfd_create("hostile", 0);
 	struct ff_mr_run run = { .len = LEN, .kind = FF_RUN_SHARED };
-	struct ff_dereg_mr_resp none;
 	struct ff_reg_mr_resp mr;
 	struct raw_qp q;
 	struct raw r;
@@ -195,104 +253,177 @@ static void file(bool calls)
 	CHECK(p != MAP_FAILED);
 	memset(p, 1, LEN);
 	run.va = (uintptr_t)p;
-	raw_open(&r);
+	open_session(&r);
 	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
 	raw_qp_connect(&r, &q);
 	if (!calls)
 		CHECK_EQ(reg(&r, q.pd, &run, &mr), 0);
-	punch_begin(fd, 0, LEN, p);
+	punch_begin(fd, 0, LEN, p, calls ? map_file : touch_file);
 	if (!calls)
 		transfer(&r, &q, run.va, mr.rkey);
-	for (;; sum->laps++) {
-		CHECK_EQ(reg(&r, q.pd, &run, &mr), 0);
-		RAW_CALL(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
-	}
+	do {
+		if (reg(&r, q.pd, &run, &mr))
+			return;
+	} while (!dereg(&r, mr.mr));
 }
 
 static void shadow(bool calls)
 {
 	struct ff_mr_run run = { .va = 1ull << 40, .len = LEN, .kind = FF_RUN_SHADOW };
-	struct ff_dereg_mr_resp none;
 	struct ff_reg_mr_resp mr;
 	struct raw_qp q;
 	struct raw r;
 	uint8_t *p;
 	int fd;
 
-	raw_open(&r);
+	open_session(&r);
 	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
 	raw_qp_connect(&r, &q);
 	CHECK_EQ(raw_watch_pages(&r), 0);
 	fd = r.last_fd;
-	CHECK_EQ(raw_place_pages(&r, LEN, &run.off), 0);
+	if (raw_place_pages(&r, LEN, &run.off))
+		refused();
 	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)run.off);
 	CHECK(p != MAP_FAILED);
 	memset(p, 1, LEN);
 	if (!calls)
 		CHECK_EQ(reg(&r, q.pd, &run, &mr), 0);
-	punch_begin(fd, (off_t)run.off, LEN, p);
+	punch_begin(fd, (off_t)run.off, LEN, p, calls ? map_file : NULL);
 	if (!calls)
 		transfer(&r, &q, run.va, mr.rkey);
-	for (;; sum->laps++) {
+	do {
 		uint64_t off;
 
 		raw_place_pages(&r, LEN, &off);
 		if (reg(&r, q.pd, &run, &mr) == RAW_CLOSED)
 			return;
-		RAW_TRY(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
+	} while (dereg(&r, mr.mr) != RAW_CLOSED);
+}
+
+/* ---- the victim ---------------------------------------------------------------------------------------- */
+
+static struct raw victim;
+static struct raw_qp victim_qp;
+
+static void victim_call(void)
+{
+	struct ff_query_port_resp resp;
+
+	RAW_CALL(&victim, QUERY_PORT, (&(struct ff_query_port_req){ .port = 1 }), &resp);
+}
+
+static void victim_write(void)
+{
+	struct ff_sqe *e = raw_sqe(&victim_qp);
+	const struct ff_cqe *c;
+
+	memset((uint8_t *)e + sizeof(e->seq), 0, victim_qp.q.sq.stride - sizeof(e->seq));
+	raw_write_wr(&victim_qp, e, 0);
+	raw_publish(&victim, &victim_qp);
+	WAIT_FOR((c = raw_cqe(&victim_qp)));
+	CHECK_EQ(c->status, IBV_WC_SUCCESS);
+}
+
+static bool goes_on(uint64_t stuck, uint64_t of)
+{
+	return probe_stuck(&sum->probe) == stuck && sum->in_hole && sum->holes == of;
+}
+
+/*
+ * Were the victim and the attacker served during one hole? The attacker's requests concern the file, and the router
+ * answers them without it.
+ */
+static bool served_in_hole(void (*serve)(void))
+{
+	uint64_t stuck = probe_stuck(&sum->probe), of = sum->holes, had = sum->answered;
+
+	if (!stuck)
+		return false;
+	for (unsigned i = 0; i < TURNS || sum->answered == had; i++) {
+		if (!goes_on(stuck, of))
+			return false;
+		serve();
 	}
+	return goes_on(stuck, of);
 }
 
-static void *spin(void *arg)
+static void served_in_holes(void (*serve)(void))
 {
-	for (;;)
-		;
-	return arg;
+	uint64_t until = vt_deadline(), last = UINT64_MAX;
+	unsigned seen = 0;
+
+	while (seen < HOLES && vt_now() < until) {
+		uint64_t of = sum->holes;
+
+		if (of != last && served_in_hole(serve)) {
+			last = of;
+			seen++;
+		}
+		vt_pause();
+	}
+	printf("served in %u holes; %llu holes, %llu requests, %llu sessions\n", seen,
+	       (unsigned long long)sum->holes, (unsigned long long)sum->answered,
+	       (unsigned long long)sum->sessions);
+	CHECK_EQ(seen, HOLES);
 }
 
-static void burn(bool calls)
-{
-	struct raw_qp q;
-	struct raw r;
-	pthread_t t;
-
-	(void)calls;
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
-	raw_qp_connect(&r, &q);
-	CHECK_EQ(pthread_create(&t, NULL, spin, NULL), 0);
-	say_begun();
-	transfer(&r, &q, 0, 0);
-}
+/* ---- main ---------------------------------------------------------------------------------------------- */
 
 static const struct kind {
 	const char *name;
 	void (*run)(bool calls);
-	bool calls;
+	bool calls, refused; /* refused: the router refuses the attacker more of what it punches */
 } kinds[] = {
-	{ "burn", burn, false },    { "rings", rings, false }, { "calls", rings, true },
-	{ "file", file, false },    { "regs", file, true },    { "shadow", shadow, false },
-	{ "places", shadow, true },
+	{ "rings", rings, false, true },   { "calls", rings, true, true },
+	{ "file", file, false, false },	   { "regs", file, true, false },
+	{ "shadow", shadow, false, true }, { "places", shadow, true, false },
 };
 
-static void *end_with_input(void *arg)
+static void attack(const struct kind *k)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;; sum->sessions++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (!pid) { /* which the router may end at any time, and that is no failure */
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			CHECK(freopen("/dev/null", "w", stdout));
+			k->run(k->calls);
+			_exit(0);
+		}
+		CHECK(waitpid(pid, NULL, 0) == pid);
+		sum->probe.pid = 0;
+		if (sum->refused)
+			usleep(10000);
+	}
+}
+
+static void is_served(const struct kind *k)
+{
+	if (k->refused)
+		WAIT_FOR(sum->refused);
+	else
+		served_in_holes(k->calls ? victim_call : victim_write);
+	victim_call();
+	victim_write();
+}
+
+static void until_input_ends(void)
 {
 	char c;
 
+	WAIT_FOR(sum->holes || sum->refused);
+	puts("attacks");
+	fflush(stdout);
 	while (read(0, &c, 1) > 0)
 		;
-	printf("%llu holes, %llu refused; %llu laps, %llu sessions\n",
-	       (unsigned long long)sum->holes, (unsigned long long)sum->refused,
-	       (unsigned long long)sum->laps, (unsigned long long)sum->sessions);
-	fflush(stdout);
-	_exit(0);
-	return arg;
 }
 
 int main(int argc, char **argv)
 {
 	const struct kind *k = kinds;
-	pthread_t t;
+	pid_t pid;
 
 	CHECK(argc == 3);
 	processes = (unsigned)atoi(argv[2]);
@@ -301,18 +432,20 @@ int main(int argc, char **argv)
 	CHECK(k < kinds + ARRAY_SIZE(kinds));
 	sum = mmap(NULL, sizeof(*sum), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(sum != MAP_FAILED);
-	CHECK_EQ(pthread_create(&t, NULL, end_with_input, NULL), 0);
-	for (;; sum->sessions++) {
-		pid_t pid = fork();
-
-		CHECK(pid >= 0);
-		if (!pid) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			k->run(k->calls);
-			_exit(0);
-		}
-		CHECK(waitpid(pid, NULL, 0) == pid);
-		say_begun();   /* what the container owes from before keeps it from more */
-		usleep(10000); /* it is refused for a while */
+	if (getenv("FF_VICTIM")) {
+		raw_open_victim(&victim);
+		raw_qp_make(&victim, &victim_qp, IBV_QPT_RC, PAGE);
+		raw_qp_connect(&victim, &victim_qp);
 	}
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		attack(k);
+	if (getenv("FF_VICTIM"))
+		is_served(k);
+	else
+		until_input_ends();
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	return 0;
 }

@@ -2,11 +2,10 @@
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /*
  * stalls.c - for stalls.sh: a client with many sessions and QPs whose memory is not there, does not come,
- * keeps who reaches for it waiting, or goes; or that stands still. And a victim that is measured.
+ * keeps who reaches for it waiting, or goes; or that stands still. And a victim.
  *
- *	stalls victim			reads lines, and tells of so many ms after each: requests, requests
- *					a second, p50, p99, and the longest, us; and of its small control
- *					calls their number, p50, p90, and the longest, us
+ *	stalls victim			reads lines of two numbers: completes so many WRITEs and makes so many
+ *					small control calls beside them, then says "done"
  *	stalls KIND SESSIONS QPS	says "attacks" when each QP had a request, and goes on until its
  *					standard input ends
  */
@@ -31,60 +30,33 @@
 
 /* ---- the victim ----------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static _Atomic bool calls_stop;
-static uint64_t call_took[100000], num_calls;
+struct calls {
+	struct raw *r;
+	unsigned n;
+};
 
 static void *make_calls(void *arg)
 {
+	const struct calls *c = arg;
 	struct ff_query_port_resp resp;
-	struct raw *r = arg;
 
-	for (num_calls = 0; !calls_stop && num_calls < ARRAY_SIZE(call_took);) {
-		uint64_t from = vt_now();
-
-		RAW_CALL(r, QUERY_PORT, (&(struct ff_query_port_req){ .port = 1 }), &resp);
-		call_took[num_calls++] = vt_now() - from;
-		usleep(500);
-	}
+	for (unsigned i = 0; i < c->n; i++)
+		RAW_CALL(c->r, QUERY_PORT, (&(struct ff_query_port_req){ .port = 1 }), &resp);
 	return NULL;
 }
 
-static void measure(struct vt_end *a, struct raw *r, uint64_t ms)
+static void get_on(struct vt_end *a, struct raw *r, unsigned requests, unsigned calls)
 {
-	static uint64_t took[4000000];
-	uint64_t from, now, n = 0;
+	struct calls c = { r, calls };
 	pthread_t thread;
 
-	calls_stop = false;
-	CHECK_EQ(pthread_create(&thread, NULL, make_calls, r), 0);
-	from = now = vt_now();
-
-	while (now - from < ms * 1000000 && n < ARRAY_SIZE(took)) {
-		uint64_t end;
-
+	CHECK_EQ(pthread_create(&thread, NULL, make_calls, &c), 0);
+	while (requests--) {
 		vt_rdma(a, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, IBV_SEND_SIGNALED);
 		WANT_OK(a->scq, 1);
-		end = vt_now();
-		took[n++] = end - now;
-		now = end;
 	}
-	calls_stop = true;
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	qsort(took, n, sizeof(took[0]), by_value);
-	qsort(call_took, num_calls, sizeof(call_took[0]), by_value);
-	printf("%lu %lu %lu %lu %lu %lu %lu %lu %lu\n", (unsigned long)n,
-	       (unsigned long)(n * 1000000000 / (now - from)), (unsigned long)took[n / 2] / 1000,
-	       (unsigned long)took[n - 1 - n / 100] / 1000, (unsigned long)took[n - 1] / 1000,
-	       (unsigned long)num_calls, (unsigned long)call_took[num_calls / 2] / 1000,
-	       (unsigned long)call_took[num_calls - 1 - num_calls / 10] / 1000,
-	       (unsigned long)call_took[num_calls - 1] / 1000);
+	puts("done");
 	fflush(stdout);
 }
 
@@ -98,8 +70,12 @@ static void victim(void)
 	par.len = 2 * PAGE;
 	vt_pair(&a, &b, &par);
 	raw_open(&r);
-	while (fgets(line, sizeof(line), stdin))
-		measure(&a, &r, strtoul(line, NULL, 10));
+	while (fgets(line, sizeof(line), stdin)) {
+		unsigned requests, calls;
+
+		CHECK_EQ(sscanf(line, "%u %u", &requests, &calls), 2);
+		get_on(&a, &r, requests, calls);
+	}
 	raw_close(&r);
 	vt_pair_close(&a, &b);
 }

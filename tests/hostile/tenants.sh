@@ -19,9 +19,10 @@ other_tenant() {
 other_tenant >"$OUT/tenant.log" 2>&1 || fail "h0c2 is not of tenant red: $(cat "$OUT/tenant.log")"
 
 ask() { # WHEN
-	read -r half longest <<<"$(inside h0c0 "$listener" ask h0c1 20)"
-	[[ $longest == +([0-9]) ]] || fail "$1: a request was not answered: $half $longest"
-	echo "$1: half of the requests were answered within $half ms, the longest took $longest ms"
+	local before
+	before=$(inside h0c0 "$listener" ask h0c1 20)
+	[[ $before == +([0-9]) ]] || fail "$1: a request was not answered: $before"
+	echo "$1: 20 requests were answered"
 }
 
 step "requests to another tenant's listener"

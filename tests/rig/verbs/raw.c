@@ -3,6 +3,7 @@
 #include "tests/rig/verbs/raw.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
@@ -79,7 +80,7 @@ void raw_knock(void)
 	raw_close(&r);
 }
 
-void raw_open(struct raw *r)
+int raw_try_open(struct raw *r)
 {
 	struct {
 		struct ff_hdr hdr;
@@ -100,7 +101,8 @@ void raw_open(struct raw *r)
 		CHECK(raw_hello(r));
 		CHECK_EQ(raw_recv(r, &a, sizeof(a), fds, &n_fds), sizeof(a));
 	}
-	CHECK_EQ(a.hdr.status, 0);
+	if (a.hdr.status)
+		return a.hdr.status;
 	CHECK(n_fds == 2u + !!a.resp.has_uffd);
 	r->hello = a.resp;
 	r->async_fd = fds[0];
@@ -108,6 +110,24 @@ void raw_open(struct raw *r)
 	if (a.resp.has_uffd)
 		r->uffd_dev = fds[2];
 	raw_at(r, 0, 0); /* the next call ends that it can be mapped */
+	return 0;
+}
+
+void raw_open(struct raw *r)
+{
+	CHECK_EQ(raw_try_open(r), 0);
+}
+
+void raw_open_victim(struct raw *r)
+{
+	const char *own = getenv("FFL_SOCKET"), *other = getenv("FF_VICTIM");
+	char path[PATH_MAX];
+
+	CHECK(own && other);
+	snprintf(path, sizeof(path), "%s", own);
+	CHECK(!setenv("FFL_SOCKET", other, true));
+	raw_open(r);
+	CHECK(!setenv("FFL_SOCKET", path, true));
 }
 
 void raw_close(struct raw *r)
@@ -225,44 +245,71 @@ void raw_want_closed(struct raw *r)
 			close(fds[--n]);
 }
 
-static int call(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
-		size_t tail_size, uint16_t n_tail, const int *fd, unsigned n_fd, void *resp,
-		size_t resp_len)
+static bool ask(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
+		size_t tail_size, uint16_t n_tail, const int *fd, unsigned n_fd)
 {
-	uint8_t packet[2 * FF_MSG_MAX], answer[FF_MSG_MAX];
+	uint8_t packet[2 * FF_MSG_MAX];
 	struct ff_hdr hdr = { .magic = FF_PROTO_MAGIC,
 			      .type = type,
 			      .seq = ++r->seq,
 			      .n_tail = n_tail,
 			      .n_fds = (uint16_t)n_fd };
-	size_t len = sizeof(hdr) + req_len + tail_size * n_tail, got;
-	unsigned n_fds;
-	int fds[8];
+	size_t len = sizeof(hdr) + req_len + tail_size * n_tail;
 
 	CHECK(len <= sizeof(packet));
 	memcpy(packet, &hdr, sizeof(hdr));
 	memcpy(packet + sizeof(hdr), req, req_len);
 	if (n_tail)
 		memcpy(packet + sizeof(hdr) + req_len, tail, tail_size * n_tail);
-	if (!raw_send_fds(r, packet, len, fd, n_fd))
-		return RAW_CLOSED;
-	got = raw_recv(r, answer, sizeof(answer), fds, &n_fds);
+	return raw_send_fds(r, packet, len, fd, n_fd);
+}
+
+bool raw_ask(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
+	     size_t tail_size, uint16_t n_tail)
+{
+	return ask(r, type, req, req_len, tail, tail_size, n_tail, NULL, 0);
+}
+
+/* The answer to the request with that number. */
+static int answer(struct raw *r, uint16_t type, uint32_t seq, void *resp, size_t resp_len)
+{
+	uint8_t packet[FF_MSG_MAX];
+	struct ff_hdr hdr;
+	unsigned n_fds;
+	int fds[8];
+	size_t got;
+
+	got = raw_recv(r, packet, sizeof(packet), fds, &n_fds);
 	if (!got)
 		return RAW_CLOSED;
 	CHECK_EQ(got, sizeof(hdr) + resp_len);
-	memcpy(&hdr, answer, sizeof(hdr));
+	memcpy(&hdr, packet, sizeof(hdr));
 	CHECK_EQ(hdr.magic, FF_PROTO_MAGIC);
 	CHECK_EQ(hdr.type, type);
-	CHECK_EQ(hdr.seq, r->seq);
+	CHECK_EQ(hdr.seq, seq);
 	CHECK_EQ(hdr.n_fds, n_fds);
 	CHECK(hdr.status <= 0);
-	memcpy(resp, answer + sizeof(hdr), resp_len);
+	memcpy(resp, packet + sizeof(hdr), resp_len);
 	if (hdr.status) {
 		CHECK_EQ(n_fds, 0);
 		CHECK(vt_all(resp, resp_len, 0));
 	}
 	r->last_fd = n_fds ? fds[0] : -1;
 	return hdr.status;
+}
+
+int raw_answer(struct raw *r, uint16_t type, unsigned behind, void *resp, size_t resp_len)
+{
+	return answer(r, type, r->seq - behind, resp, resp_len);
+}
+
+static int call(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
+		size_t tail_size, uint16_t n_tail, const int *fd, unsigned n_fd, void *resp,
+		size_t resp_len)
+{
+	if (!ask(r, type, req, req_len, tail, tail_size, n_tail, fd, n_fd))
+		return RAW_CLOSED;
+	return answer(r, type, r->seq, resp, resp_len);
 }
 
 int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,

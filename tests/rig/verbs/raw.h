@@ -37,6 +37,10 @@ struct raw {
 /* A connection without HELLO, and one with it. */
 void raw_connect(struct raw *r);
 void raw_open(struct raw *r);
+/* 0, or the status with which HELLO is refused. */
+int raw_try_open(struct raw *r);
+/* A session of another container: both sockets are named, by $FFL_SOCKET and $FF_VICTIM. */
+void raw_open_victim(struct raw *r);
 void raw_close(struct raw *r);
 /* Say HELLO on a connection of its own, and hear whether it is served, which does not matter. */
 void raw_knock(void);
@@ -58,6 +62,13 @@ int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len,
 /* raw_call() with descriptors in the request. */
 int raw_call_fd(struct raw *r, uint16_t type, const void *req, size_t req_len, const int *fd,
 		unsigned n_fds, void *resp, size_t resp_len);
+/*
+ * A call in two halves, so that others can call between them. raw_ask() is false when the router has closed. The answer is
+ * to the last request but `behind`.
+ */
+bool raw_ask(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
+	     size_t tail_size, uint16_t n_tail);
+int raw_answer(struct raw *r, uint16_t type, unsigned behind, void *resp, size_t resp_len);
 /* WATCH_PAGES with a userfaultfd of this process: 0, and last_fd is the session's file, or -errno. */
 int raw_watch_pages(struct raw *r);
 /* PLACE_PAGES of a region of so many bytes; nothing is mapped. */
