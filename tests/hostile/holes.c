@@ -39,6 +39,8 @@
 
 #define HOLES 10u /* during which both are served */
 #define TURNS 10u /* of the victim, in each */
+/* A session whose rings are sealed by then makes nobody wait any more, and the next one begins. */
+#define RING_LAPS 100u
 
 static unsigned processes;
 static struct counts {
@@ -140,7 +142,7 @@ static void punch_begin(int fd, off_t off, off_t len, uint8_t *map,
 /* 8 bytes, again and again, to `addr`, or to the QP's own memory, while the session lasts. */
 static void transfer(struct raw *r, struct raw_qp *q, uint64_t addr, uint32_t rkey)
 {
-	for (unsigned n = 0;; n++) {
+	for (unsigned n = 0; addr || n < RING_LAPS; n++) {
 		struct ff_sqe *e = raw_sqe(q);
 		struct ff_cqe *c;
 
@@ -220,7 +222,7 @@ static void rings(bool calls)
 	raw_qp_connect(&r, &q);
 	if (!calls)
 		transfer(&r, &q, 0, 0);
-	for (;;) {
+	for (unsigned n = 0; calls && n < RING_LAPS; n++) {
 		struct ff_create_cq_req req = { .cqe = 4000 };
 		struct ff_create_cq_resp cq[8];
 		struct ff_destroy_cq_resp none;
