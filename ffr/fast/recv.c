@@ -101,7 +101,7 @@ static bool is_posted(const struct srq *srq, uint32_t n)
 	const struct ff_rqe *e =
 		(const struct ff_rqe *)(srq->ring + (size_t)(i & (srq->depth - 1)) * srq->stride);
 
-	return n < srq->depth && atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(i);
+	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(i);
 }
 
 bool fast_srq_ready(const struct srq *srq)

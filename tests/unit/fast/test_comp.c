@@ -279,6 +279,19 @@ static void cq_overrun(void **state)
 	assert_int_equal(p->qp[0]->qp.state, IBV_QPS_ERR);
 }
 
+/* A receive that finds no room takes its QP to ERR, too: the program would wait for it for ever. */
+static void cq_overrun_by_receives(void **state)
+{
+	const struct recv_info info = { 0 };
+	struct pair *p = *state;
+
+	for (uint64_t i = 0; i < 65; i++)
+		comp_recv(p->r.f, &p->qp[1]->qp, i, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
+	assert_int_equal(rig_async(p->s[1], NULL), IBV_EVENT_CQ_ERR + 1);
+	assert_int_equal(rig_async(p->s[1], NULL), IBV_EVENT_QP_FATAL + 1);
+	assert_int_equal(p->qp[1]->qp.state, IBV_QPS_ERR);
+}
+
 static void completion_events(void **state)
 {
 	struct pair *p = *state;
@@ -423,6 +436,6 @@ int main(void)
 	return UNIT_RUN(T(at_once), T(in_order), T(half_a_rule), T(count), T(period),
 			T(period_of_a_preempted_turn), T(solicited), T(changed), T(resized),
 			T(destroyed), PAIR_TEST(completion_events), PAIR_TEST(cq_overrun),
-			cmocka_unit_test(cq_switch_keeps_order), DEEP_TEST(cq_moves),
-			DEEP_TEST(cq_does_not_fit));
+			PAIR_TEST(cq_overrun_by_receives), cmocka_unit_test(cq_switch_keeps_order),
+			DEEP_TEST(cq_moves), DEEP_TEST(cq_does_not_fit));
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ffr/abi/ff_vma.h"
+#include "ffr/fast/pvm_int.h"
 #include "tests/rig/unit/stall_rig.h"
 
 /* Sessions and QPs end while calls on their memory are out, wait, and are to be tried again. */
@@ -440,6 +441,26 @@ static void many_wait(void **state)
 	world_end(&w);
 }
 
+/* A container that has stalled the runner too often is trusted again after some time without a stall. */
+static void stalls_are_forgotten(void **state)
+{
+	struct pvm_queue q = { 0 };
+	uint64_t now = 1000000 * NS_PER_MS;
+	uint32_t too_many;
+
+	(void)state;
+	for (too_many = 1; pvm_strike(&q, now), !q.careful_until; too_many++)
+		assert_int_equal(q.strikes, too_many);
+	assert_true(q.careful_until > now);
+	q.careful_until = 0;
+	now += 11000 * NS_PER_MS; /* time in which two are forgotten */
+	pvm_strike(&q, now);
+	assert_int_equal(q.strikes, too_many - 1);
+	assert_int_equal(q.careful_until, 0);
+	pvm_strike(&q, now + 3600000 * NS_PER_MS);
+	assert_int_equal(q.strikes, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -452,6 +473,7 @@ int main(void)
 		TWO_TEST(waits_are_in_order),
 		TWO_TEST(who_is_called_keeps_its_place),
 		cmocka_unit_test(many_wait),
+		cmocka_unit_test(stalls_are_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, stall_rig_setup, NULL);

@@ -2,8 +2,10 @@
 /* threads: yes */
 /* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
- * test_qp.c - a QP over its life: it drains, and RESET leaves its rings alone.
+ * test_qp.c - a QP over its life: it drains, RESET leaves its rings alone, and what it leaves when it ends or
+ * cannot begin.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +35,20 @@ static void sqd_drains(void **state)
 	rig_state(&p->r, p->qp[0], IBV_QPS_RTS);
 	rig_run(&p->r);
 	pair_expect(p->cq[0], 2, IBV_WC_SUCCESS);
+}
+
+/* A QP without a WR under way is drained at once. */
+static void sqd_of_an_idle_qp(void **state)
+{
+	struct pair *p = *state;
+	uint32_t h;
+
+	p->qp[0]->qp.attr.en_sqd_async_notify = 1;
+	rig_state(&p->r, p->qp[0], IBV_QPS_SQD);
+	assert_int_equal(p->qp[0]->qp.attr.sq_draining, 0);
+	assert_int_equal(rig_async(p->s[0], &h), IBV_EVENT_SQ_DRAINED + 1);
+	assert_int_equal(h, p->qp[0]->qp.o.handle);
+	assert_int_equal(rig_async(p->s[0], NULL), 0);
 }
 
 /* Who posts a last message and takes the QP to ERR has it delivered; what must wait for its peer is flushed. */
@@ -98,8 +114,49 @@ static void reset_leaves_rings_alone(void **state)
 	free(was);
 }
 
+/* What a QP has counted stays with its session. */
+static void counters_outlive_their_qp(void **state)
+{
+	struct pair *p = *state;
+	struct ff_stats st;
+
+	pair_rdma(p, FF_OP_WRITE, 1, 0, 0, 8);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 1, IBV_WC_SUCCESS);
+	rig_qp_free(&p->r, p->qp[0]);
+	p->qp[0] = NULL;
+	st = stats_of_session(&p->s[0]->s);
+	assert_int_equal(st.write_ops, 1);
+	assert_int_equal(st.tx_bytes, 8);
+}
+
+static int no_memory(struct fast *f, struct qp *qp)
+{
+	(void)f;
+	(void)qp;
+	return -ENOMEM;
+}
+
+/* A QP that the device refuses has no number afterwards: its number is another QP's. */
+static void a_qp_that_cannot_be_made(void **state)
+{
+	struct pair *p = *state;
+	const struct backend_ops *usual = p->r.be.ops;
+	struct backend_ops refuses = *usual;
+	uint32_t used = p->r.f->host->qps.used;
+	int err;
+
+	refuses.qp_create = no_memory;
+	p->r.be.ops = &refuses;
+	assert_null(rig_qp_try(p->s[0], IBV_QPT_RC, p->cq[0], p->cq[0], NULL, &err));
+	p->r.be.ops = usual;
+	assert_int_equal(err, -ENOMEM);
+	assert_int_equal(p->r.f->host->qps.used, used);
+}
+
 int main(void)
 {
-	return UNIT_RUN(PAIR_TEST(sqd_drains), PAIR_TEST(last_turn),
-			PAIR_TEST(reset_leaves_rings_alone));
+	return UNIT_RUN(PAIR_TEST(sqd_drains), PAIR_TEST(sqd_of_an_idle_qp), PAIR_TEST(last_turn),
+			PAIR_TEST(reset_leaves_rings_alone), PAIR_TEST(counters_outlive_their_qp),
+			PAIR_TEST(a_qp_that_cannot_be_made));
 }

@@ -10,6 +10,75 @@
 #include "tests/rig/unit/soft_pair.h"
 #include "tests/rig/unit/unit.h"
 
+/* What a QP of this type says of a WR of this opcode that has nothing else. */
+static uint32_t vendor_err_of(enum ibv_qp_type type, uint8_t opcode)
+{
+	struct rig_one o;
+	struct ff_cqe e = { 0 };
+
+	rig_one_open(&o, &fake_ops, type, 64, false);
+	rig_connect(&o.r, o.qp, NULL);
+	rig_sqe(o.qp, opcode, 1)->flush.types = FF_FLUSH_GLOBAL;
+	rig_post(&o.r, o.qp);
+	rig_run(&o.r);
+	assert_int_equal(rig_poll(o.cq, &e), !fake_posted());
+	if (!fake_posted())
+		assert_int_equal(e.status, IBV_WC_LOC_QP_OP_ERR);
+	fake_reset();
+	rig_one_close(&o);
+	return e.vendor_err;
+}
+
+/* IBTA table 38, and the operations that freeflow adds to RC. */
+static void operations_of_a_type(void **state)
+{
+	(void)state;
+	fake_reset();
+	for (uint8_t op = FF_OP_SEND; op < FF_OP_NUM; op++) {
+		bool is_send = op == FF_OP_SEND || op == FF_OP_SEND_IMM;
+		bool is_uc = is_send || op == FF_OP_WRITE || op == FF_OP_WRITE_IMM ||
+			     op == FF_OP_BIND_MW || op == FF_OP_LOCAL_INV;
+
+		assert_int_equal(vendor_err_of(IBV_QPT_RC, op), FF_VERR_NONE);
+		assert_int_equal(vendor_err_of(IBV_QPT_XRC_SEND, op), FF_VERR_NONE);
+		assert_int_equal(vendor_err_of(IBV_QPT_UC, op),
+				 is_uc ? FF_VERR_NONE : FF_VERR_BAD_OPCODE);
+		assert_int_equal(vendor_err_of(IBV_QPT_UD, op),
+				 is_send ? FF_VERR_NO_AH : FF_VERR_BAD_OPCODE);
+	}
+}
+
+/* A UD QP sends by an address handle of its own protection domain only. */
+static void address_handle_of_another_pd(void **state)
+{
+	struct pd other = { 0 };
+	struct ah ah = { .o.kind = OBJ_AH };
+	struct rig_one o;
+	struct ff_cqe e;
+
+	(void)state;
+	fake_reset();
+	rig_one_open(&o, &fake_ops, IBV_QPT_UD, 64, false);
+	rig_connect(&o.r, o.qp, NULL);
+	ah.o.ses = &o.s->s;
+	assert_int_equal(obj_insert(&o.s->s.tab[OBJ_AH], &ah.o), 0);
+	for (int is_own = 1; is_own >= 0; is_own--) {
+		ah.pd = is_own ? &o.s->pd : &other;
+		rig_sqe(o.qp, FF_OP_SEND, 1)->ud.ah = ah.o.handle;
+		rig_post(&o.r, o.qp);
+		rig_run(&o.r);
+		assert_int_equal(fake_posted(), 1);
+		if (is_own)
+			fake_complete(o.r.f, IBV_WC_SUCCESS);
+		rig_run(&o.r);
+		assert_true(rig_poll(o.cq, &e));
+		assert_int_equal(e.status, is_own ? IBV_WC_SUCCESS : IBV_WC_LOC_QP_OP_ERR);
+		assert_int_equal(e.vendor_err, is_own ? FF_VERR_NONE : FF_VERR_NO_AH);
+	}
+	obj_remove(&o.s->s.tab[OBJ_AH], &ah.o);
+	rig_one_close(&o);
+}
+
 static void malformed_wqes(void **state)
 {
 	struct pair p;
@@ -127,6 +196,20 @@ static void flush(void **state)
 	assert_int_equal(recv, DEEP);
 }
 
+/* However much a QP has posted, one turn of it does no more than its budget. */
+static void budget(void **state)
+{
+	struct rig_one *o = *state;
+
+	rig_connect(&o->r, o->qp, o->qp);
+	for (uint64_t i = 0; i < DEEP; i++) {
+		rig_sqe(o->qp, FF_OP_WRITE, i);
+		rig_post(&o->r, o->qp);
+	}
+	assert_int_equal(send_service(o->r.f, &o->qp->qp), o->r.f->conf.budget);
+	assert_int_equal(o->cq->cq.pi, o->r.f->conf.budget);
+}
+
 static void many_laps(void **state)
 {
 	struct rig_one *o = *state;
@@ -160,7 +243,9 @@ static void unsignalled_completes_silently(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(malformed_wqes), PAIR_TEST(longer_than_any_message),
-			PAIR_TEST(flush_in_order), DEEP_TEST(flush), FAKE_TEST(many_laps),
-			FAKE_TEST(unsignalled_completes_silently));
+	return UNIT_RUN(cmocka_unit_test(operations_of_a_type),
+			cmocka_unit_test(address_handle_of_another_pd),
+			cmocka_unit_test(malformed_wqes), PAIR_TEST(longer_than_any_message),
+			PAIR_TEST(flush_in_order), DEEP_TEST(flush), DEEP_TEST(budget),
+			FAKE_TEST(many_laps), FAKE_TEST(unsignalled_completes_silently));
 }

@@ -51,6 +51,20 @@ static void weights(void **state)
 	load_two_down(&t);
 }
 
+/* A step that is more than the share of a round is paid for in the next rounds. */
+static void weight_of_less_than_a_step(void **state)
+{
+	struct load_two t;
+
+	(void)state;
+	load_two_up(&t, 1 << 20, 1 << 20);
+	load_pair.r.cont[2].limits.weight = 10;
+	load_turns(&t, 20000);
+	assert_true(load_moved(&t.ld[1]) > 10 << 20);
+	load_near(load_moved(&t.ld[0]), 10 * load_moved(&t.ld[1]), 50);
+	load_two_down(&t);
+}
+
 /* What is alone gets all there is, at once. */
 static void nothing_is_kept_back(void **state)
 {
@@ -94,5 +108,6 @@ int main(void)
 {
 	return UNIT_RUN(LOAD_TEST(small_and_large_get_the_same),
 			LOAD_TEST(nobody_waits_for_many_requests), LOAD_TEST(weights),
-			LOAD_TEST(nothing_is_kept_back), LOAD_TEST(latency_comes_first));
+			LOAD_TEST(weight_of_less_than_a_step), LOAD_TEST(nothing_is_kept_back),
+			LOAD_TEST(latency_comes_first));
 }

@@ -241,6 +241,25 @@ static void a_qp_outlives_the_session_that_created_it(void **state)
 	assert_true(LIST_EMPTY(&call_rig.c[0]->xrcds));
 }
 
+/* A target to which nothing was delivered yet belongs to a session that is still there. */
+static void a_target_without_an_srq_changes_its_session(void **state)
+{
+	struct ff_open_qp_resp other;
+	struct xrc_shared h;
+	struct qp *t;
+
+	(void)state;
+	xrc_shared_open(&h);
+	assert_int_equal(xrc_open_qp(&h.c[1], h.xrcd[1], h.qp.qp_num, &other), 0);
+	t = xrc_target_find(h.c[1].s->cont, xrcd_get(h.c[1].s, h.xrcd[1])->xrcd, h.qp.qp_num);
+	assert_null(t->srq);
+	assert_ptr_equal(t->o.ses, h.c[0].s);
+	xrc_client_close(&h.c[0]);
+	assert_ptr_equal(t->o.ses, h.c[1].s);
+	xrc_client_close(&h.from.c);
+	xrc_client_close(&h.c[1]);
+}
+
 static void a_session_goes_with_the_srq_that_is_delivered_to(void **state)
 {
 	struct xrc_shared h;
@@ -290,6 +309,7 @@ int main(void)
 			CALL_TEST(each_half_of_a_connection_has_its_attributes),
 			CALL_TEST(bells_of_a_recv_qp_are_ignored),
 			CALL_TEST(a_qp_outlives_the_session_that_created_it),
+			CALL_TEST(a_target_without_an_srq_changes_its_session),
 			CALL_TEST(a_session_goes_with_the_srq_that_is_delivered_to),
 			CALL_TEST(the_senders_container_goes));
 }
