@@ -375,7 +375,6 @@ static enum post_result post(struct fast *f, struct qp *qp)
 		return POST_DONE;
 	memcpy(&nq->to, ah->attr.dgid, sizeof(nq->to));
 	attr = nic_path_of(nq->d, nq, &ah->attr);
-	qp->wr->ah = NULL; /* it may go from now on */
 	u->is_mine = true;
 	u->paid = false;
 	if (qp->wr->length > u->mtu)

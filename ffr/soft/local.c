@@ -361,8 +361,7 @@ static INLINED uint8_t *quick_here(struct quick *c, const struct qp *qp, uint8_t
 /* The peer has a receive that is as it should be: taken. Declined, it stays with the peer. */
 static INLINED bool quick_take(struct fast *f, struct qp *peer)
 {
-	return !peer->soft->resp.from && responder_take(f, peer) &&
-	       peer->soft->resp.recv == RECV_TAKEN;
+	return responder_take(f, peer) && peer->soft->resp.recv == RECV_TAKEN;
 }
 
 /* The memory of the peer's receive, for a SEND. */

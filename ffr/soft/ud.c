@@ -259,7 +259,6 @@ static enum post_result post(struct fast *f, struct qp *qp)
 
 	if (!requester_begin(f, qp))
 		return POST_DONE;
-	qp->wr->ah = NULL;
 	make_grh(qp, ah);
 	if (ah->mcast) {
 		ud->way = UD_GROUP;

@@ -13,6 +13,8 @@
 static void write_read(void **state)
 {
 	struct pair *p = *state;
+	struct ff_stats st;
+	uint64_t sum = 0;
 
 	static const uint32_t len[] = { 0, 1, 7, 8, 9, 63, 64, 65, 4096, 4097, 300000 };
 	for (unsigned i = 0; i < ARRAY_SIZE(len); i++) {
@@ -30,8 +32,15 @@ static void write_read(void **state)
 		rig_run(&p->r);
 		pair_expect(p->cq[0], 100 + i, IBV_WC_SUCCESS);
 		assert_memory_equal(p->buf[0] + 500001, p->buf[1] + 5, len[i]);
+		sum += len[i];
 	}
 	pair_expect_none(p->cq[1]);
+	for (int i = 0; i < 2;
+	     i++) { /* each end has sent and received the same, whoever asked for it */
+		st = stats_of_session(&p->s[i]->s);
+		assert_int_equal(st.tx_bytes, sum);
+		assert_int_equal(st.rx_bytes, sum);
+	}
 }
 
 /* A WRITE with immediate takes a receive and leaves that one's memory alone; also one of nothing. */
@@ -137,6 +146,43 @@ static void late_peer_is_reached_at_once(void **state)
 	pair_expect(p->cq[0], 1, IBV_WC_SUCCESS);
 }
 
+/* A QP whose own path leads to another container does not answer, whatever QP number it names. */
+static void a_peer_whose_path_does_not_lead_back(void **state)
+{
+	struct pair *p = *state;
+
+	p->qp[1]->qp.dest = &p->r.cont[2];
+	memset(p->buf[1], 0x55, 8);
+	pair_rdma(p, FF_OP_WRITE, 1, 0, 0, 8);
+	rig_run(&p->r);
+	pair_wait_for_tries(p);
+	pair_expect(p->cq[0], 1, IBV_WC_RETRY_EXC_ERR);
+	assert_memory_equal(p->buf[1], "\x55\x55\x55\x55\x55\x55\x55\x55", 8);
+}
+
+/* The first message that a QP in RTR receives raises an event, and no further one does, however long it is. */
+static void the_first_message_in_rtr(void **state)
+{
+	static const uint32_t len[] = { 8, 300000 };
+	struct pair *p = *state;
+	uint32_t h;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(len); i++) {
+		rig_state(&p->r, p->qp[1], IBV_QPS_RESET);
+		rig_state(&p->r, p->qp[1], IBV_QPS_INIT);
+		rig_state(&p->r, p->qp[1], IBV_QPS_RTR);
+		assert_int_equal(rig_async(p->s[1], NULL), 0);
+		for (uint64_t k = 0; k < 3; k++) {
+			pair_rdma(p, FF_OP_WRITE, k, 0, 0, len[i]);
+			rig_run(&p->r);
+			pair_expect(p->cq[0], k, IBV_WC_SUCCESS);
+		}
+		assert_int_equal(rig_async(p->s[1], &h), IBV_EVENT_COMM_EST + 1);
+		assert_int_equal(h, p->qp[1]->qp.o.handle);
+		assert_int_equal(rig_async(p->s[1], NULL), 0);
+	}
+}
+
 static void a_qp_connected_to_itself(void **state)
 {
 	struct pair *p = *state;
@@ -163,5 +209,6 @@ int main(void)
 {
 	return UNIT_RUN(PAIR_TEST(write_read), PAIR_TEST(write_imm),
 			PAIR_TEST(send_inline_and_split), PAIR_TEST(late_peer_is_reached_at_once),
-			PAIR_TEST(a_qp_connected_to_itself));
+			PAIR_TEST(a_peer_whose_path_does_not_lead_back),
+			PAIR_TEST(the_first_message_in_rtr), PAIR_TEST(a_qp_connected_to_itself));
 }

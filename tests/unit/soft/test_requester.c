@@ -72,6 +72,30 @@ static void dead_peer_exceeds_retries(void **state)
 	pair_wait_for_tries(p);
 	pair_expect(p->cq[0], 1, IBV_WC_RETRY_EXC_ERR);
 	pair_expect(p->cq[0], 2, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(stats_of_session(&p->s[0]->s).retries, PAIR_TRIES);
+}
+
+/* A peer that answers, and goes in the middle of the message, is tried as often as one that never answered. */
+static void an_answer_gives_the_tries_back(void **state)
+{
+	struct pair *p = *state;
+	struct qp *qp = &p->qp[0]->qp;
+
+	rig_state(&p->r, p->qp[1], IBV_QPS_RESET);
+	pair_rdma(p, FF_OP_WRITE, 1, 0, 0, PAIR_BUF);
+	rig_run(&p->r);
+	while (qp->stats.retries < PAIR_TRIES - 1)
+		rig_advance(&p->r, PAIR_TIMEOUT);
+	p->r.f->conf.quantum = 4096;
+	rig_connect(&p->r, p->qp[1], p->qp[0]);
+	while (!qp->soft->req.x.done)
+		assert_true(fast_turn(p->r.f));
+	rig_state(&p->r, p->qp[1], IBV_QPS_RESET);
+	rig_run(&p->r);
+	pair_expect_none(p->cq[0]);
+	pair_wait_for_tries(p);
+	pair_expect(p->cq[0], 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(qp->stats.retries, PAIR_TRIES - 1 + PAIR_TRIES);
 }
 
 static void local_protection(void **state)
@@ -93,5 +117,6 @@ int main(void)
 {
 	return UNIT_RUN(PAIR_TEST(rnr_retries_then_fails),
 			PAIR_TEST(rnr_goes_on_when_a_receive_is_posted),
-			PAIR_TEST(dead_peer_exceeds_retries), PAIR_TEST(local_protection));
+			PAIR_TEST(dead_peer_exceeds_retries),
+			PAIR_TEST(an_answer_gives_the_tries_back), PAIR_TEST(local_protection));
 }

@@ -120,6 +120,29 @@ static void receive_errors(void **state)
 	pair_down(&p);
 }
 
+/* A client cannot know that a receive of its SRQ went with a QP: the router counts it for the client. */
+static void a_receive_of_an_srq_that_is_lost(void **state)
+{
+	struct pair *p = *state;
+	struct rig_srq *srq = rig_srq(&p->r, p->s[1], 8);
+	struct rig_qp *q = rig_qp(&p->r, p->s[1], IBV_QPT_RC, p->cq[1], p->cq[1], srq);
+
+	rig_connect(&p->r, q, p->qp[0]);
+	rig_state(&p->r, p->qp[0], IBV_QPS_RESET);
+	rig_connect(&p->r, p->qp[0], q);
+	p->r.f->conf.quantum = 4096;
+	rig_srq_recv(&p->r, srq, 1, p->mr[1], pair_at(p, 1, 0), 100000);
+	pair_send(p, 1, 100000);
+	while (q->qp.soft->resp.recv != RECV_TAKEN)
+		assert_true(fast_turn(p->r.f));
+	assert_int_equal(atomic_load(&srq->srq.hdr->lost), 0);
+	rig_state(&p->r, q, IBV_QPS_RESET);
+	assert_int_equal(atomic_load(&srq->srq.hdr->lost), 1);
+	pair_expect_none(p->cq[1]);
+	rig_qp_free(&p->r, q);
+	rig_srq_free(&p->r, srq);
+}
+
 static void uc_drops(void **state)
 {
 	struct pair p;
@@ -158,5 +181,6 @@ static void uc_drops(void **state)
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(write_imm_refused), cmocka_unit_test(remote_access_errors),
-			cmocka_unit_test(receive_errors), cmocka_unit_test(uc_drops));
+			cmocka_unit_test(receive_errors),
+			PAIR_TEST(a_receive_of_an_srq_that_is_lost), cmocka_unit_test(uc_drops));
 }

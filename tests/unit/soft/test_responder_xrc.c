@@ -81,6 +81,22 @@ static void an_srq_of_another_domain_is_refused(void **state)
 	xrc_shared_close(&h);
 }
 
+/* An SRQ of a session that is about to end: its memory may have gone before it. */
+static void an_srq_of_a_closing_session_is_refused(void **state)
+{
+	struct xrc_shared h;
+
+	(void)state;
+	xrc_shared_open(&h);
+	xrc_post_srq(&h.c[1], &h.srq[1], 0, 200);
+	h.c[1].s->closing = true;
+	xrc_send_to(&h.from, h.srq[1].srq_num, 1);
+	h.c[1].s->closing = false;
+	xrc_expect(&h.from.c, 1, IBV_WC_REM_INV_REQ_ERR);
+	xrc_expect_none(&h.c[1]);
+	xrc_shared_close(&h);
+}
+
 /* A sender has sent to an SRQ that has no receive. */
 static void sender_waits(struct xrc_shared *h)
 {
@@ -214,6 +230,7 @@ int main(void)
 	return UNIT_RUN(CALL_TEST(a_request_goes_to_the_srq_that_it_names),
 			CALL_TEST(a_number_that_is_no_srqs_is_refused),
 			CALL_TEST(an_srq_of_another_domain_is_refused),
+			CALL_TEST(an_srq_of_a_closing_session_is_refused),
 			CALL_TEST(a_sender_waits_for_a_receive),
 			CALL_TEST(an_srq_goes_while_a_sender_waits_for_it),
 			CALL_TEST(a_receive_that_is_too_short_ends_in_its_own_cq),

@@ -105,6 +105,61 @@ static void ud_headers(void **state)
 	ud_down(&u);
 }
 
+/* Of an IPv4 header: 0xffff if its checksum is right (RFC 1071). */
+static uint32_t ipv4_folded(const uint8_t *h)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 20; i += 2)
+		sum += (uint32_t)(h[i] << 8 | h[i + 1]);
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* The sum of the header's words is 0x1ffff, so that adding its carry carries again. */
+static void ud_checksum_that_carries_twice(void **state)
+{
+	static const uint8_t to[4] = { 192, 168, 0xab, 9 };
+	struct ud u;
+
+	(void)state;
+	ud_up(&u, 1);
+	memcpy(u.ah.attr.dgid + 12, to, sizeof(to));
+	u.ah.cont = u.p.s[1]->s.cont;
+	rig_recv(&u.p.r, u.p.qp[1], 1, u.p.mr[1], pair_at(&u.p, 1, 0), 48);
+	ud_post(&u, 1, 0x1111, 8);
+	pair_expect(u.p.cq[1], 1, IBV_WC_SUCCESS);
+	assert_memory_equal(u.p.buf[1] + 36, to, sizeof(to));
+	assert_int_equal(ipv4_folded(u.p.buf[1] + 20), 0xffff);
+	assert_int_equal(u.p.buf[1][30] << 8 | u.p.buf[1][31], 0xfffe);
+	ud_down(&u);
+}
+
+/* A connected QP receives no datagrams, even with the right Q_Key. */
+static void ud_to_a_connected_qp(void **state)
+{
+	struct rig_qp *rc;
+	struct ff_sqe *e;
+	struct ud u;
+
+	(void)state;
+	ud_up(&u, 1);
+	rc = rig_qp(&u.p.r, u.p.s[1], IBV_QPT_RC, u.p.cq[1], u.p.cq[1], NULL);
+	rig_connect(&u.p.r, rc, u.p.qp[0]);
+	rig_recv(&u.p.r, rc, 1, u.p.mr[1], pair_at(&u.p, 1, 0), 48);
+	ud_sqe(&u, u.p.qp[0], 1, 0x1111, 8);
+	e = qp_sqe(&u.p.qp[0]->qp, u.p.qp[0]->sq_tail);
+	e->ud.remote_qpn = rc->qp.qp_num;
+	rig_post(&u.p.r, u.p.qp[0]);
+	rig_run(&u.p.r);
+	pair_expect(u.p.cq[0], 1, IBV_WC_SUCCESS);
+	pair_expect_none(u.p.cq[1]);
+	assert_int_equal(u.p.qp[0]->qp.stats.ud_drops, 1);
+	rig_qp_free(&u.p.r, rc);
+	ud_down(&u);
+}
+
 static void ud_datagrams(void **state)
 {
 	struct ff_cqe c;
@@ -173,6 +228,8 @@ static void ud_both_arrive(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(ud_headers), cmocka_unit_test(ud_datagrams),
+	return UNIT_RUN(cmocka_unit_test(ud_headers),
+			cmocka_unit_test(ud_checksum_that_carries_twice),
+			cmocka_unit_test(ud_datagrams), cmocka_unit_test(ud_to_a_connected_qp),
 			cmocka_unit_test(ud_both_arrive));
 }

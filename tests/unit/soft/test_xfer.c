@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
+/* build: tests/rig/unit/windows.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_xfer.c - bytes through /proc/PID/mem, on either side and on both, and whose error it is when
  * memory or peer go away.
@@ -10,8 +10,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ffr/mem/shadow.h"
 #include "tests/rig/unit/soft_pair.h"
 #include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/windows.h"
 
 /* Memory that is not mapped goes through /proc/PID/mem, on either side and on both. */
 static void process_memory(void **state)
@@ -116,6 +118,26 @@ static void peer_goes_during_the_copy(void **state)
 	}
 }
 
+/* A message that is dropped in its middle gives back the buffer of its call, for which others may wait. */
+static void uc_peer_goes_during_the_copy(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_up(&p, IBV_QPT_UC, 0, 1);
+	rig_mr_free(&p.r, p.mr[1]);
+	p.mr[1] = rig_mr_pvm(&p.r, p.s[1], p.buf[1], PAIR_BUF, PAIR_ACCESS);
+	copying = &p;
+	in_pwrite = peer_goes;
+	pair_rdma(&p, FF_OP_WRITE, 1, 0, 0, 300000);
+	rig_run(&p.r);
+	assert_null(p.qp[1]);
+	pair_expect(p.cq[0], 1, IBV_WC_SUCCESS);
+	assert_int_equal(p.qp[0]->qp.stats.ud_drops, 1);
+	assert_null(p.qp[0]->qp.soft->req.x.call);
+	pair_down(&p);
+}
+
 static void null_mr(void **state)
 {
 	struct pair *p = *state;
@@ -191,8 +213,53 @@ static void null_mr(void **state)
 	rig_mr_free(&p->r, slow);
 }
 
+/* In one step, more than the router has zeros for. */
+static void null_mr_at_once(void **state)
+{
+	static const uint32_t len = 250000;
+	struct pair *p = *state;
+	struct mr *null = rig_mr_pvm(&p->r, p->s[0], NULL, UINT64_MAX, IBV_ACCESS_LOCAL_WRITE);
+	struct ff_sqe *e = rig_sqe(p->qp[0], FF_OP_WRITE, 1);
+
+	null->kind = MR_NULL;
+	rig_sge(e, null, 0, len);
+	e->remote_addr = pair_at(p, 1, 0);
+	e->rkey = p->mr[1]->rkey;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	assert_int_equal(pair_status(p->cq[0], 1, IBV_WC_RDMA_WRITE), IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(p->buf[1][i], 0);
+	assert_int_equal(p->buf[1][len], 0xa1);
+	rig_mr_free(&p->r, null);
+}
+
+/* Memory of a session that took pages away is reached by no key any more, and by no window. */
+static void window_of_memory_that_is_gone(void **state)
+{
+	struct pair p;
+	struct mw *mw;
+
+	(void)state;
+	windows_up(&p, IBV_QPT_RC);
+	mw = window_new(p.s[1], IBV_MW_TYPE_2);
+	assert_int_equal(window_bind(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
+	assert_true(window_writes(&p, 0, mw->rkey, 8));
+	atomic_fetch_add(&sigbus_gone, 1);
+	assert_true(window_writes(&p, 0, mw->rkey, 8)); /* another session's */
+	p.s[1]->s.mem.gone = true;
+	assert_false(window_writes(&p, 0, mw->rkey, 8));
+	p.s[1]->s.mem.gone = false;
+	atomic_fetch_sub(&sigbus_gone, 1);
+	window_free(&p, mw);
+	windows_down(&p);
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(process_memory),
-			cmocka_unit_test(peer_goes_during_the_copy), PAIR_TEST(null_mr));
+			cmocka_unit_test(peer_goes_during_the_copy),
+			cmocka_unit_test(uc_peer_goes_during_the_copy), PAIR_TEST(null_mr),
+			PAIR_TEST(null_mr_at_once),
+			cmocka_unit_test(window_of_memory_that_is_gone));
 }
