@@ -229,7 +229,8 @@ void hosts_part(struct hosts *t, struct wire_hdr *h, uint32_t n, uint8_t fill)
 	h->dst_epoch = 1;
 	h->src_cont = t->h[0].r.cont[0].id;
 	h->src_epoch = 1;
-	h->tag = 77;
+	if (!h->tag)
+		h->tag = 77;
 	if (h->offset + n == h->req.length)
 		h->flags |= WIRE_LAST;
 	assert_int_equal(wire_send(t->h[0].r.f, &t->h[0].other, h, data), 0);

@@ -103,13 +103,41 @@ static void misfits(void **state)
 	hosts_expect(t, 1, 1, IBV_WC_LOC_LEN_ERR);
 }
 
+/* A router that asks for more READs than it was told it may have under way is refused, and those go on. */
+static void too_many_reads(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_hdr h = { .opcode = FF_OP_READ, .req.length = 8 };
+
+	h.req.addr = hosts_at(t, 1, 0);
+	h.req.rkey = t->h[1].mr->rkey;
+	for (h.msn = 1; h.msn < REMOTE_JOBS; h.msn++) {
+		part(t, &h, 0, 0);
+		is_in(t, RX_EXPECT);
+	}
+	part(t, &h, 0, 0);
+	is_in(t, RX_REFUSE);
+	assert_int_equal(rem(t)->rx.job_tail - rem(t)->rx.job_head, REMOTE_JOBS);
+	assert_int_equal(rem(t)->rx.jobs[rem(t)->rx.job_head % REMOTE_JOBS].msn, 0);
+	read_goes_on(t);
+}
+
+/* What a QP was asked for is nothing that its next connection answers. */
+static void reset_ends_the_jobs(void **state)
+{
+	struct hosts *t = *state;
+	struct remote_qp *rq = rem(t);
+
+	rig_state(&t->h[1].r, t->h[1].qp, IBV_QPS_RESET);
+	assert_int_equal(rq->rx.job_head, rq->rx.job_tail);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WAITING_TEST(refused_later),
-		WAITING_TEST(refused_and_cut),
-		WAITING_TEST(refused_with_a_receive),
-		WAITING_TEST(misfits),
+		WAITING_TEST(refused_later),	      WAITING_TEST(refused_and_cut),
+		WAITING_TEST(refused_with_a_receive), WAITING_TEST(misfits),
+		WAITING_TEST(too_many_reads),	      WAITING_TEST(reset_ends_the_jobs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,6 @@ static void begun_anew(void **state)
 	assert_int_equal(t->h[1].qp->qp.state, IBV_QPS_ERR);
 }
 
-/* UC: the rest of a SEND is lost with the connection; its receive waits for the next one. */
 /* A message that is longer than any message may be is none: it takes no receive. */
 static void longer_than_any(void **state)
 {
@@ -62,6 +61,35 @@ static void longer_than_any(void **state)
 	assert_int_equal(c.status, IBV_WC_LOC_LEN_ERR);
 }
 
+/* Frames with the tag of another connection of the same two QPs are late ones: they are thrown away. */
+static void of_another_connection(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_hdr first = written_of(t, 0), late = written_of(t, 1), next = written_of(t, 1);
+
+	hosts_part(t, &first, 10, 1);
+	assert_int_equal(t->h[1].buf[5000], 1);
+	late.tag = first.tag + 1;
+	hosts_part(t, &late, 10, 2);
+	assert_int_equal(t->h[1].buf[5000], 1);
+	hosts_part(t, &next, 10, 3);
+	assert_int_equal(t->h[1].buf[5000], 3);
+}
+
+/* UC has no READ: nobody would ask again for an answer that is lost. */
+static void read_of_uc(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_hdr h = written_of(t, 0);
+
+	h.opcode = FF_OP_READ;
+	hosts_part(t, &h, 0, 0);
+	assert_int_equal(t->h[1].qp->qp.stats.tx_bytes, 0);
+	assert_int_equal(t->h[1].qp->qp.soft->rem->rx.job_tail, 0);
+	assert_int_equal(t->h[1].qp->qp.soft->rem->rx.msn, 0);
+}
+
+/* UC: the rest of a SEND is lost with the connection; its receive waits for the next one. */
 static void lost_rest(void **state)
 {
 	struct hosts *t = *state;
@@ -260,6 +288,7 @@ static void srq_changes_and_cut(void **state)
 int main(void)
 {
 	return UNIT_RUN(HOSTS_TEST(begun_anew), HOSTS_TEST(longer_than_any),
+			HOSTS_TEST(of_another_connection), HOSTS_TEST_UC(read_of_uc),
 			HOSTS_TEST_UC(lost_rest), HOSTS_TEST_UC(acknowledged_uc),
 			cmocka_unit_test(srq_goes), cmocka_unit_test(srq_changes),
 			cmocka_unit_test(srq_changes_and_cut));

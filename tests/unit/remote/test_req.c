@@ -98,28 +98,34 @@ static void a_message_in_frames(void **state)
 	req_done(1, 1);
 }
 
+/* Each WR has its bytes for itself: the entry is the program's again, and the router fetches the next WR. */
 static void inline_is_copied(void **state)
 {
-	struct ff_sqe *e = rig_sqe(req.h[0].qp, FF_OP_WRITE, 1);
-	uint8_t *data = (uint8_t *)e + offsetof(struct ff_sqe, sge);
 	struct frame fr;
 
 	(void)state;
-	e->flags |= FF_SQE_INLINE;
-	e->num_sge = 64;
-	memset(data, 0x42, 64);
-	e->remote_addr = hosts_at(&req, 1, 0);
-	e->rkey = req.h[1].mr->rkey;
-	rig_post(&req.h[0].r, req.h[0].qp);
-	req_take();
-	memset(data, 0, 64); /* the program has its entry again */
-	fr = req_next(0, WIRE_LAST);
-	assert_int_equal(fr.h.len, 64);
-	assert_int_equal(fr.num_iov, 1);
-	for (int i = 0; i < 64; i++)
-		assert_int_equal(((uint8_t *)fr.iov[0].iov_base)[i], 0x42);
-	request_ack(req_fast, req_qp, 0);
-	req_done(1, 1);
+	for (uint32_t wr = 0; wr < 2; wr++) {
+		struct ff_sqe *e = rig_sqe(req.h[0].qp, FF_OP_WRITE, wr);
+		uint8_t *data = (uint8_t *)e + offsetof(struct ff_sqe, sge);
+
+		e->flags |= FF_SQE_INLINE;
+		e->num_sge = 64;
+		memset(data, 0x42 + (int)wr, 64);
+		e->remote_addr = hosts_at(&req, 1, 0);
+		e->rkey = req.h[1].mr->rkey;
+		rig_post(&req.h[0].r, req.h[0].qp);
+		req_take();
+		memset(data, 0, 64);
+	}
+	for (uint32_t wr = 0; wr < 2; wr++) {
+		fr = req_next(wr, WIRE_LAST);
+		assert_int_equal(fr.h.len, 64);
+		assert_int_equal(fr.num_iov, 1);
+		for (int i = 0; i < 64; i++)
+			assert_int_equal(((uint8_t *)fr.iov[0].iov_base)[i], 0x42 + wr);
+	}
+	request_ack(req_fast, req_qp, 1);
+	req_done(0, 1);
 }
 
 static struct ff_sqe *atomic(uint8_t op, uint64_t id, uint64_t to)
@@ -249,6 +255,30 @@ static void acks(void **state)
 }
 
 /* A fetch is done when its data are there; what is behind it waits for its turn. */
+/* An answer counts only if it comes from the host that has the peer's container. */
+static void acks_of_another_host(void **state)
+{
+	struct wire_peer other = { 0 };
+	struct remote_qp *to = NULL;
+	struct wire_hdr ack = {
+		.type = WIRE_ACK,
+		.dst_qpn = req.h[0].qp->qp.qp_num,
+		.src_qpn = req.h[1].qp->qp.qp_num,
+		.dst_cont = req.h[0].r.cont[0].id,
+		.dst_epoch = 1,
+		.src_cont = req.h[1].r.cont[0].id,
+		.src_epoch = 1,
+		.tag = req_qp->tx.tag,
+	};
+
+	(void)state;
+	req_writes_sent(1);
+	assert_int_equal(remote_begin(req_fast, &other, &ack, &to), SINK_DISCARD);
+	hosts_expect_none(&req, 0);
+	assert_int_equal(remote_begin(req_fast, &req.h[0].other, &ack, &to), SINK_DISCARD);
+	req_done(0, 0);
+}
+
 static void an_ack_is_for_no_fetch(void **state)
 {
 	(void)state;
@@ -563,8 +593,9 @@ int main(void)
 			REQ_TEST(places_are_used_again),
 			REQ_TEST(a_fetch_before_what_is_sent_again), REQ_TEST(data_acknowledge),
 			REQ_TEST(data_acknowledge_writes), REQ_TEST(acks),
-			REQ_TEST(an_ack_is_for_no_fetch), REQ_TEST(data_in_order),
-			REQ_TEST(data_with_nowhere_to_go), REQ_TEST(naks_that_end_it),
-			REQ_TEST(no_receive), REQ_TEST(order_is_lost), REQ_TEST(the_peer_is_busy),
-			REQ_TEST(again_later), REQ_TEST(goes_on), REQ_TEST(fetches_the_rest));
+			REQ_TEST(acks_of_another_host), REQ_TEST(an_ack_is_for_no_fetch),
+			REQ_TEST(data_in_order), REQ_TEST(data_with_nowhere_to_go),
+			REQ_TEST(naks_that_end_it), REQ_TEST(no_receive), REQ_TEST(order_is_lost),
+			REQ_TEST(the_peer_is_busy), REQ_TEST(again_later), REQ_TEST(goes_on),
+			REQ_TEST(fetches_the_rest));
 }

@@ -126,6 +126,55 @@ static void one(void **state)
 	hosts_expect_none(t, 1);
 }
 
+/* What comes from another host is charged to its receiver's limit, and lost above it. */
+static void limited_receiver(void **state)
+{
+	struct ffo_limits rx = { .rx_ops = 100 };
+	struct ud *u = *state;
+	struct hosts *t = &u->t;
+	unsigned got = 0;
+	struct ff_cqe c;
+
+	fast_container_limits(&t->h[1].r.cont[0], &rx);
+	for (uint64_t i = 0; i < 15; i++) {
+		hosts_recv(t, i, 0, 100);
+		post(u, &u->ah, i, t->h[1].qp->qp.qp_num, 0x1111, 8);
+	}
+	hosts_run(t);
+	while (rig_poll(t->h[1].cq, &c))
+		got++;
+	assert_in_range(got, 1, 14);
+	assert_int_equal(t->h[1].qp->qp.stats.ud_drops, 15 - got);
+	hosts_advance(t, 1000 * NS_PER_MS);
+	post(u, &u->ah, 20, t->h[1].qp->qp.qp_num, 0x1111, 8);
+	hosts_run(t);
+	assert_true(rig_poll(t->h[1].cq, &c));
+}
+
+/* What nobody is ever known to have sent makes room after a while. */
+static void sender_that_stays_unknown(void **state)
+{
+	struct ud *u = *state;
+	struct hosts *t = &u->t;
+	const struct soft_dev *dev = t->h[1].r.be.priv;
+	uint32_t epoch = forgets(t, 1);
+
+	for (uint64_t i = 0; i < 3; i++)
+		post(u, &u->ah, i, t->h[1].qp->qp.qp_num, 0x1111, 8);
+	hosts_run(t);
+	assert_int_equal(dev->num_held, 3);
+	hosts_advance(t, 2100 * NS_PER_MS);
+	post(u, &u->ah, 3, t->h[1].qp->qp.qp_num, 0x1111, 8);
+	hosts_run(t);
+	assert_int_equal(dev->num_held, 1);
+	hosts_recv(t, 1, 0, 100);
+	learns(t, 1, epoch);
+	hosts_run(t);
+	hosts_expect(t, 1, 1, IBV_WC_SUCCESS);
+	hosts_expect_none(t, 1);
+	assert_int_equal(dev->num_held, 0);
+}
+
 /* The receiver's router does not know the sender, and then does. */
 static void unknown_sender(void **state)
 {
@@ -326,6 +375,7 @@ static void lies(void **state)
 		wire_send(t->h[0].r.f, &t->h[0].other, &l, data);
 		hosts_run(t);
 		hosts_expect_none(t, 1);
+		assert_int_equal(t->h[1].qp->qp.stats.ud_drops, 0); /* it did not get to the QP */
 	}
 	t->h[1].remote.peer = &t->h[1].other;
 	wire_send(t->h[0].r.f, &t->h[0].other, &h, data);
@@ -460,10 +510,19 @@ static void late_in_vain(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		UD_TEST(one),		UD_TEST(unknown_sender), UD_TEST(unknown_receiver),
-		UD_TEST(denied),	UD_TEST(groups),	 UD_TEST(groups_wait),
-		cmocka_unit_test(lies), LATE_TEST(late),	 cmocka_unit_test(late_burst),
-		LATE_TEST(late_many),	LATE_TEST(late_in_vain),
+		UD_TEST(one),
+		UD_TEST(limited_receiver),
+		UD_TEST(sender_that_stays_unknown),
+		UD_TEST(unknown_sender),
+		UD_TEST(unknown_receiver),
+		UD_TEST(denied),
+		UD_TEST(groups),
+		UD_TEST(groups_wait),
+		cmocka_unit_test(lies),
+		LATE_TEST(late),
+		cmocka_unit_test(late_burst),
+		LATE_TEST(late_many),
+		LATE_TEST(late_in_vain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
