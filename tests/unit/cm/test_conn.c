@@ -540,6 +540,34 @@ static void the_policy_is_asked(void **state)
 	json_decref(rules);
 }
 
+/* A message about a connection comes from its peer, or from nobody. */
+static void a_message_of_another_connection(void **state)
+{
+	struct cm *cm = cm_two.rig.ctl.cm;
+	struct session *s = LIST_FIRST(&g->c[1]->sessions);
+	struct cm_from from = { .c = g->c[0], .id = g->c[0]->id };
+	struct cm_msg m = { .type = CM_MSG_DREQ };
+	struct cm_id *id;
+	uint32_t ida, idb;
+
+	(void)state;
+	cm_listener(b, RDMA_PS_TCP, PORT, 0);
+	cm_connected(a, b, B_IP, PORT, &ida, &idb);
+	id = cm_id_get(s, idb);
+	memcpy(from.tenant, g->c[0]->tenant, sizeof(from.tenant));
+	memcpy(from.name, g->c[0]->name, sizeof(from.name));
+	m.sgid = id->dgid;
+	m.dgid = id->sgid;
+	m.dst_comm = id->comm;
+	m.src_comm = id->peer_comm + 1;
+	cm_deliver(cm, &from, g->c[1], &m);
+	cm_expect_none(b);
+	assert_int_equal(cm_counts(g->c[1]).connections, 1);
+	m.src_comm = id->peer_comm;
+	cm_deliver(cm, &from, g->c[1], &m);
+	cm_expect(b, idb, RDMA_CM_EVENT_DISCONNECTED, NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cm_two_setup, cm_two_teardown)
@@ -548,5 +576,6 @@ int main(void)
 			TEST(private_data_has_limits), TEST(a_peer_that_never_answers),
 			TEST(a_container_that_has_gone), TEST(destroy_tells_the_peer),
 			TEST(a_session_that_dies), TEST(data_before_the_rtu),
-			TEST(tenants_do_not_meet), TEST(the_policy_is_asked), TEST(many_half_open));
+			TEST(tenants_do_not_meet), TEST(the_policy_is_asked), TEST(many_half_open),
+			TEST(a_message_of_another_connection));
 }

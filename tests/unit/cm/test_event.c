@@ -302,6 +302,28 @@ static void a_backlog_has_room_for_others(void **state)
 	cm_close(&c);
 }
 
+/* A request that was accepted or refused takes no part of the backlog any more. */
+static void a_backlog_gets_its_places_back(void **state)
+{
+	struct cm_packet p;
+	uint32_t id, l;
+
+	(void)state;
+	l = cm_listener(b, RDMA_PS_TCP, PORT, 0);
+	for (int i = 0; i < 4; i++) {
+		id = requested();
+		assert_int_equal(cm_id_get(LIST_FIRST(&g->c[1]->sessions), l)->num_pending, 1);
+		cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+		if (i % 2)
+			assert_int_equal(cm_do_accept(b, p.ev.id, 1, NULL, 0), 0);
+		else
+			assert_int_equal(cm_do_reject(b, p.ev.id, 0, NULL, 0), 0);
+		cm_expect(a, id, i % 2 ? RDMA_CM_EVENT_CONNECT_RESPONSE : RDMA_CM_EVENT_REJECTED,
+			  NULL);
+		assert_int_equal(cm_id_get(LIST_FIRST(&g->c[1]->sessions), l)->num_pending, 0);
+	}
+}
+
 /* A client with no room for another id is like a full backlog. */
 static void a_listener_with_no_room(void **state)
 {
@@ -523,8 +545,9 @@ int main(void)
 			TEST(a_channel_takes_its_ids_with_it),
 			TEST(requests_go_with_their_listener), TEST(a_request_that_was_guessed),
 			TEST(backlogs), TEST(backlogs_are_each_peers),
-			TEST(a_backlog_has_room_for_others), TEST(a_listener_with_no_room),
-			TEST(a_quota_with_no_room), TEST(ids_move_with_their_events),
-			TEST(waiting_events_move), TEST(listeners_move),
-			TEST(a_held_id_is_destroyed), TEST(programs_write_events));
+			TEST(a_backlog_has_room_for_others), TEST(a_backlog_gets_its_places_back),
+			TEST(a_listener_with_no_room), TEST(a_quota_with_no_room),
+			TEST(ids_move_with_their_events), TEST(waiting_events_move),
+			TEST(listeners_move), TEST(a_held_id_is_destroyed),
+			TEST(programs_write_events));
 }

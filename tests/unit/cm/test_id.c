@@ -395,6 +395,22 @@ static void attributes_of_a_connection(void **state)
 		assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_RTS, &at), 0);
 		assert_int_equal(at.attr.max_rd_atomic, g->ctl.dev.max_qp_init_rd_atom);
 	}
+	/* a QP that has no resources to answer READs and atomics allows none */
+	{
+		struct ff_cm_connect_req req = {
+			.id = cm_routed(a, RDMA_PS_TCP, B_IP, PORT),
+			.param = { .qp_num = 77, .responder_resources = 1, .initiator_depth = 0 },
+		};
+		struct ff_cm_connect_resp resp;
+		struct cm_packet p;
+
+		assert_int_equal(cm_call(a, FF_MSG_CM_CONNECT, &req, sizeof(req), NULL, 0, &resp,
+					 sizeof(resp)),
+				 0);
+		cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+		assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_INIT, &at), 0);
+		assert_int_equal(at.attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE);
+	}
 	assert_int_equal(cm_do_disconnect(a, id), 0);
 	assert_int_equal(cm_do_attr(a, id, IBV_QPS_RTR, &at), -EINVAL);
 	assert_int_equal(cm_do_attr(a, id, IBV_QPS_INIT, &at), -EINVAL);

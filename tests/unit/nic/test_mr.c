@@ -36,6 +36,26 @@ static void other_rights_are_not_the_nics(void **state)
 	rig_mr_free(&n->r, mr);
 }
 
+/* The NIC lets nobody do what the application does not allow. */
+static void each_right_is_its_own(void **state)
+{
+	static const uint32_t rights[] = {
+		0,
+		IBV_ACCESS_LOCAL_WRITE,
+		IBV_ACCESS_REMOTE_READ,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+	};
+	struct nic_rig *n = *state;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rights); i++) {
+		struct mr *mr = rig_mr(&n->r, n->s, n->buf, 64, rights[i]);
+
+		assert_int_equal(fake_nic.mr.access, rights[i]);
+		rig_mr_free(&n->r, mr);
+	}
+}
+
 /* Pages that are apart are behind one another for the NIC, and the same memory. */
 static void two_runs_are_one_window(void **state)
 {
@@ -214,8 +234,8 @@ static void keys_that_are_all_taken(void **state)
 int main(void)
 {
 	return UNIT_RUN(NIC_TEST(one_run_is_registered_as_it_is),
-			NIC_TEST(other_rights_are_not_the_nics), NIC_TEST(two_runs_are_one_window),
-			NIC_TEST(runs_that_do_not_fit),
+			NIC_TEST(other_rights_are_not_the_nics), NIC_TEST(each_right_is_its_own),
+			NIC_TEST(two_runs_are_one_window), NIC_TEST(runs_that_do_not_fit),
 			NIC_TEST(what_is_not_wholly_mapped_is_not_the_nics),
 			NIC_TEST(device_memory), NIC_TEST(a_call_that_fails),
 			NIC_TEST(a_key_that_is_taken), NIC_TEST(keys_that_are_all_taken));

@@ -760,6 +760,7 @@ static void a_receive_of_wrong_memory(void **state)
 {
 	struct nic_rig *n = *state;
 	struct mr wrong = { .lkey = n->mr->lkey ^ 0x5a5a };
+	struct ff_rqe *half;
 
 	rig_recv(&n->r, n->qp, 1, &wrong, nic_rig_at(n, 0), 8);
 	rig_recv(&n->r, n->qp, 2, n->mr, nic_rig_at(n, NIC_RIG_BUF - 7), 8);
@@ -767,12 +768,18 @@ static void a_receive_of_wrong_memory(void **state)
 	n->qp->rq_tail++;
 	atomic_store(&((struct ff_rqe *)(n->qp->qp.rq.ring + 2 * (size_t)n->qp->qp.rq.stride))->seq,
 		     ff_seq(2)); /* more SGEs than the QP has */
-	nic_rig_recv(n, 4, 8);
+	/* one of whose two SGEs is right */
+	half = (struct ff_rqe *)(n->qp->qp.rq.ring + 3 * (size_t)n->qp->qp.rq.stride);
+	half->num_sge = 2;
+	half->sge[0] = (struct ff_sge){ nic_rig_at(n, 0), 8, n->mr->lkey };
+	half->sge[1] = (struct ff_sge){ nic_rig_at(n, 0), 8, wrong.lkey };
+	n->qp->rq_tail++;
+	atomic_store(&half->seq, ff_seq(3));
+	nic_rig_recv(n, 5, 8);
 	rig_run(&n->r);
-	assert_int_equal(fake_nic_num_recvs(), 4);
-	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(fake_nic_recv_at(i)->num_sge, 0);
-	assert_int_equal(fake_nic_recv_at(3)->num_sge, 1);
+	assert_int_equal(fake_nic_num_recvs(), 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(fake_nic_recv_at(i)->num_sge, i == 4);
 	assert_int_equal(n->qp->qp.stats.bad_wqes, 1);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /* test_qp.c - a QP's life at the NIC: which are its, their numbers and states, how they end. */
+#include "ffr/abi/ff_verbs.h"
 #include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
@@ -115,6 +116,27 @@ static void what_the_nic_is_told(void **state)
 	assert_int_equal(a->timeout, 14);
 	assert_int_equal(a->retry_cnt, 3);
 	assert_int_equal(a->rnr_retry, 5);
+}
+
+/* Rights that no NIC knows, of windows and FLUSHes, are the router's own. */
+static void other_rights_are_not_the_nics(void **state)
+{
+	struct nic_rig rig, *n = &rig;
+
+	(void)state;
+	fake_nic_reset();
+	nic_rig_open_qp(n, IBV_QPT_RC);
+	nic_rig_attr(n, n->qp);
+	n->qp->qp.attr.qp_access_flags = NIC_RIG_ACCESS | IBV_ACCESS_MW_BIND | FF_ACCESS_FLUSH;
+	rig_state(&n->r, n->qp, IBV_QPS_INIT);
+	rig_state(&n->r, n->qp, IBV_QPS_RTR);
+	rig_state(&n->r, n->qp, IBV_QPS_RTS);
+	assert_int_equal(fake_nic.num_modify, 3);
+	for (unsigned i = 0; i < 3; i++)
+		if (modified(i)->mask & IBV_QP_ACCESS_FLAGS)
+			assert_int_equal(modified(i)->attr.qp_access_flags, NIC_RIG_ACCESS);
+	assert_true(modified(2)->mask & IBV_QP_ACCESS_FLAGS);
+	nic_rig_close(n);
 }
 
 /* What leads to a container here is the software device's, with the NIC's number. */
@@ -369,6 +391,7 @@ int main(void)
 {
 	return UNIT_RUN(NIC_TEST(connected_qps_are_the_nics), NIC_TEST(numbers_that_do_not_fit),
 			cmocka_unit_test(a_call_that_fails), NIC_TEST(what_the_nic_is_told),
+			cmocka_unit_test(other_rights_are_not_the_nics),
 			NIC_TEST(another_gid_is_not_the_nics),
 			cmocka_unit_test(receives_of_init_are_there_before_rtr),
 			cmocka_unit_test(each_change_may_fail),
