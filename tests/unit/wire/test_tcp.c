@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c -Wl,--wrap=remote_drained */
 /*
  * test_tcp.c - frames over a stream, where the other end is the test: how they are cut and put together,
  * whose turn it is, what waits and for how long, and what ends a connection. On virtual time.
@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ffr/mem/shadow.h"
 #include "ffr/peer/io.h"
 #include "tests/rig/unit/two_hosts.h"
 #include "tests/rig/unit/unit.h"
@@ -153,6 +155,104 @@ static void nonsense_ends_it(void **state)
 	}
 }
 
+/* ---- a carrier beside the stream, which never has anything ---- */
+
+static void by_up(struct fast *f, struct wire_peer *p)
+{
+	(void)f;
+	p->by = (void *)p;
+}
+
+static void by_down(struct fast *f, struct wire_peer *p, bool failed)
+{
+	(void)f;
+	(void)failed;
+	p->by = NULL;
+}
+
+static bool by_begin(struct wire_peer *p)
+{
+	(void)p;
+	return true;
+}
+
+static ssize_t by_readv(struct fast *f, struct wire_peer *p, const struct iovec *iov, int n)
+{
+	(void)f, (void)p, (void)iov, (void)n;
+	return -EAGAIN;
+}
+
+static bool by_pending(const struct wire_peer *p)
+{
+	(void)p;
+	return false;
+}
+
+/* After OVER nothing comes by the stream: bytes that are there already would be lost, and the rest out of step. */
+static void over_comes_last(void **state)
+{
+	static const struct wire_by by = {
+		.name = "beside",
+		.up = by_up,
+		.down = by_down,
+		.begin = by_begin,
+		.readv = by_readv,
+		.pending = by_pending,
+	};
+	static const struct wire_hdr frames[2] = { { .type = WIRE_OVER }, { .type = WIRE_PING } };
+	struct wire_dev *dev = &((struct soft_dev *)t.h[0].r.be.priv)->wire;
+
+	(void)state;
+	dev->by = &by;
+	for (unsigned n = 1; n <= 2; n++) {
+		hosts_cut(&t);
+		close(far);
+		attach();
+		say(frames, n * sizeof(frames[0]));
+		hosts_run(&t);
+		if (n == 1)
+			assert_non_null(t.h[0].other.tcp);
+		else
+			expect_end("it sends frames that make no sense");
+	}
+	dev->by = NULL;
+}
+
+/* The QP that a message goes to is reset in the message's middle: the rest goes nowhere. */
+static void the_receiver_goes_meanwhile(void **state)
+{
+	struct host *me = &t.h[0];
+	struct wire_hdr ping = { .type = WIRE_PING }, h = {
+		.type = WIRE_REQ,
+		.opcode = FF_OP_WRITE,
+		.flags = WIRE_LAST,
+		.len = 100,
+		.dst_qpn = me->qp->qp.qp_num,
+		.src_qpn = me->qp->qp.attr.dest_qp_num,
+		.dst_cont = me->r.cont[0].id,
+		.dst_epoch = 1,
+		.src_cont = t.h[1].r.cont[0].id,
+		.src_epoch = 1,
+		.tag = 77,
+		.req = { .addr = hosts_at(&t, 0, 0), .length = 100, .rkey = me->mr->rkey },
+	};
+	uint8_t data[100];
+
+	(void)state;
+	memset(data, 0x77, sizeof(data));
+	memset(me->buf, 0, sizeof(data));
+	say(&h, sizeof(h));
+	say(data, 40);
+	hosts_run(&t);
+	assert_memory_equal(me->buf, data, 40);
+	rig_state(&me->r, me->qp, IBV_QPS_RESET);
+	say(data + 40, 60);
+	say(&ping, sizeof(ping));
+	expect(WIRE_PONG);
+	for (unsigned i = 40; i < 100; i++)
+		assert_int_equal(me->buf[i], 0);
+}
+
 static void the_other_side_closes(void **state)
 {
 	struct wire_hdr ping = { .type = WIRE_PING };
@@ -257,6 +357,68 @@ static void small_frames_wait(void **state)
 	assert_true(send_small(n) > n);
 }
 
+static unsigned drained;
+
+void __real_remote_drained(struct fast *f, struct wire_peer *p);
+void __wrap_remote_drained(struct fast *f, struct wire_peer *p);
+
+void __wrap_remote_drained(struct fast *f, struct wire_peer *p)
+{
+	assert_ptr_equal(p, &t.h[0].other);
+	drained++;
+	__real_remote_drained(f, p);
+}
+
+/* Who found no room for a small frame is told when there is room, and nobody else is. */
+static void room_is_told_of(void **state)
+{
+	struct wire_hdr ping = { .type = WIRE_PING };
+	uint32_t n;
+
+	(void)state;
+	drained = 0;
+	assert_int_equal(wire_send(t.h[0].r.f, &t.h[0].other, &ping, NULL), 0);
+	expect(WIRE_PING);
+	assert_int_equal(drained, 0);
+	n = send_small(0);
+	hosts_turn(&t);
+	assert_int_equal(drained, 0);
+	hear_small(0, n);
+	hosts_run(&t);
+	assert_int_equal(drained, 1);
+}
+
+/* A program that takes away the memory that it sends from harms itself, and not the connection of all others. */
+static void memory_is_taken_away(void **state)
+{
+	struct host *me = &t.h[0];
+	int fd = memfd_create("sent", MFD_CLOEXEC), watch;
+	struct ff_sqe *e;
+	struct mr *mr;
+	uint8_t *map;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, FF_PAGE), 0);
+	map = mmap(NULL, FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	assert_int_equal(sigbus_install(), 0);
+	watch = sigbus_watch(map, FF_PAGE, FF_PAGE, &me->s->s);
+	assert_true(watch >= 0);
+	mr = rig_mr(&me->r, me->s, map, FF_PAGE, HOSTS_ACCESS);
+	e = rig_sqe(me->qp, FF_OP_WRITE, 1);
+	rig_sge(e, mr, (uintptr_t)map, FF_PAGE);
+	rig_post(&me->r, me->qp);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	hosts_run(&t);
+	assert_true(me->s->s.mem.gone);
+	assert_non_null(me->other.tcp);
+	sigbus_unwatch(watch);
+	sigbus_forget(&me->s->s);
+	rig_mr_free(&me->r, mr);
+	munmap(map, FF_PAGE);
+	close(fd);
+}
+
 /* Such a frame of a message of MESSAGE bytes begins: its payload, behind the *off bytes before it. */
 static void take_part(const struct wire_hdr *h, uint8_t *message, uint64_t *off)
 {
@@ -354,6 +516,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	return UNIT_RUN(T(frames_come_in_pieces), T(nonsense_ends_it), T(the_other_side_closes),
-			T(silence_ends_it), T(small_frames_wait), T(a_long_message_is_cut),
-			T(the_cut_frame_is_kept), T(qps_take_turns));
+			T(over_comes_last), T(the_receiver_goes_meanwhile), T(room_is_told_of),
+			T(memory_is_taken_away), T(silence_ends_it), T(small_frames_wait),
+			T(a_long_message_is_cut), T(the_cut_frame_is_kept), T(qps_take_turns));
 }
