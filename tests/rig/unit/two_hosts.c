@@ -226,7 +226,8 @@ void hosts_part(struct hosts *t, struct wire_hdr *h, uint32_t n, uint8_t fill)
 		h->dst_qpn = to->qp_num;
 	h->src_qpn = t->h[0].qp->qp.qp_num;
 	h->dst_cont = t->h[1].r.cont[0].id;
-	h->dst_epoch = 1;
+	if (!h->dst_epoch)
+		h->dst_epoch = 1;
 	h->src_cont = t->h[0].r.cont[0].id;
 	h->src_epoch = 1;
 	if (!h->tag)

@@ -76,6 +76,19 @@ static void of_another_connection(void **state)
 	assert_int_equal(t->h[1].buf[5000], 3);
 }
 
+/* What was for a container that was here before, with the same name and number, is not this one's. */
+static void of_an_earlier_container(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_hdr late = written_of(t, 0), next = written_of(t, 0);
+
+	late.dst_epoch = 2;
+	hosts_part(t, &late, 10, 2);
+	assert_int_equal(t->h[1].buf[5000], 0xa1);
+	hosts_part(t, &next, 10, 3);
+	assert_int_equal(t->h[1].buf[5000], 3);
+}
+
 /* UC has no READ: nobody would ask again for an answer that is lost. */
 static void read_of_uc(void **state)
 {
@@ -288,8 +301,8 @@ static void srq_changes_and_cut(void **state)
 int main(void)
 {
 	return UNIT_RUN(HOSTS_TEST(begun_anew), HOSTS_TEST(longer_than_any),
-			HOSTS_TEST(of_another_connection), HOSTS_TEST_UC(read_of_uc),
-			HOSTS_TEST_UC(lost_rest), HOSTS_TEST_UC(acknowledged_uc),
-			cmocka_unit_test(srq_goes), cmocka_unit_test(srq_changes),
-			cmocka_unit_test(srq_changes_and_cut));
+			HOSTS_TEST(of_another_connection), HOSTS_TEST(of_an_earlier_container),
+			HOSTS_TEST_UC(read_of_uc), HOSTS_TEST_UC(lost_rest),
+			HOSTS_TEST_UC(acknowledged_uc), cmocka_unit_test(srq_goes),
+			cmocka_unit_test(srq_changes), cmocka_unit_test(srq_changes_and_cut));
 }

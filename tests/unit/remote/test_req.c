@@ -255,6 +255,25 @@ static void acks(void **state)
 }
 
 /* A fetch is done when its data are there; what is behind it waits for its turn. */
+/* A window is bound, or invalidated, when all that was posted before it is done. */
+static void windows_wait_for_what_is_before(void **state)
+{
+	(void)state;
+	hosts_rdma(&req, FF_OP_WRITE, 0, 0, 0, 8);
+	rig_sqe(req.h[0].qp, FF_OP_LOCAL_INV,
+		1); /* of no window: it ends with an error, in its turn */
+	rig_post(&req.h[0].r, req.h[0].qp);
+	req_take();
+	req_next(0, WIRE_LAST);
+	req_take();
+	hosts_expect_none(&req, 0);
+	request_ack(req_fast, req_qp, 0);
+	req_take();
+	hosts_expect(&req, 0, 0, IBV_WC_SUCCESS);
+	hosts_expect(&req, 0, 1, IBV_WC_MW_BIND_ERR);
+	hosts_expect_none(&req, 0);
+}
+
 /* An answer counts only if it comes from the host that has the peer's container. */
 static void acks_of_another_host(void **state)
 {
@@ -593,9 +612,9 @@ int main(void)
 			REQ_TEST(places_are_used_again),
 			REQ_TEST(a_fetch_before_what_is_sent_again), REQ_TEST(data_acknowledge),
 			REQ_TEST(data_acknowledge_writes), REQ_TEST(acks),
-			REQ_TEST(acks_of_another_host), REQ_TEST(an_ack_is_for_no_fetch),
-			REQ_TEST(data_in_order), REQ_TEST(data_with_nowhere_to_go),
-			REQ_TEST(naks_that_end_it), REQ_TEST(no_receive), REQ_TEST(order_is_lost),
-			REQ_TEST(the_peer_is_busy), REQ_TEST(again_later), REQ_TEST(goes_on),
-			REQ_TEST(fetches_the_rest));
+			REQ_TEST(acks_of_another_host), REQ_TEST(windows_wait_for_what_is_before),
+			REQ_TEST(an_ack_is_for_no_fetch), REQ_TEST(data_in_order),
+			REQ_TEST(data_with_nowhere_to_go), REQ_TEST(naks_that_end_it),
+			REQ_TEST(no_receive), REQ_TEST(order_is_lost), REQ_TEST(the_peer_is_busy),
+			REQ_TEST(again_later), REQ_TEST(goes_on), REQ_TEST(fetches_the_rest));
 }

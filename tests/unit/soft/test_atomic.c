@@ -136,6 +136,33 @@ static void atomic_crosses_runs(void **state)
 	rig_mr_free(&p->r, mr);
 }
 
+/* What it fetches is 8 bytes, for which there is room, or it is not carried out. */
+static void length_of_the_result(void **state)
+{
+	static const uint8_t op[] = { FF_OP_FETCH_ADD, FF_OP_CMP_SWAP };
+	static const uint32_t len[] = { 0, 4, 7, 9, 16 };
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(op) * ARRAY_SIZE(len); i++) {
+		struct ff_sqe *e;
+		struct pair p;
+
+		pair_up(&p, IBV_QPT_RC, 0, 1);
+		e = rig_sqe(p.qp[0], op[i % 2], 1);
+		rig_sge(e, p.mr[0], pair_at(&p, 0, 0), len[i / 2]);
+		e->remote_addr = pair_at(&p, 1, 8);
+		e->rkey = p.mr[1]->rkey;
+		memcpy(&e->atomic.compare_add, p.buf[1] + 8, 8);
+		e->atomic.swap = 1;
+		rig_post(&p.r, p.qp[0]);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], 1, IBV_WC_LOC_LEN_ERR);
+		assert_int_equal(p.buf[1][8], 0xa1);
+		assert_int_equal(p.buf[0][0], 0xa0);
+		pair_down(&p);
+	}
+}
+
 static void refused(void **state)
 {
 	for (int i = 0; i < 6; i++) {
@@ -184,5 +211,6 @@ static void refused(void **state)
 int main(void)
 {
 	return UNIT_RUN(PAIR_TEST(atomics), PAIR_TEST(atomic_writes), PAIR_TEST(atomic_write_slow),
-			PAIR_TEST(atomic_crosses_runs), cmocka_unit_test(refused));
+			PAIR_TEST(atomic_crosses_runs), cmocka_unit_test(length_of_the_result),
+			cmocka_unit_test(refused));
 }

@@ -234,6 +234,29 @@ static void null_mr_at_once(void **state)
 	rig_mr_free(&p->r, null);
 }
 
+/* What the wire is given of a null MR is zeros that the router has, however much is asked for. */
+static void null_mr_for_the_wire(void **state)
+{
+	struct pair *p = *state;
+	struct mr *null = rig_mr_pvm(&p->r, p->s[0], NULL, UINT64_MAX, IBV_ACCESS_LOCAL_WRITE);
+	struct ff_sge sge = { .addr = 0, .length = 100000, .lkey = null->lkey };
+	struct side s = {
+		.sge = &sge, .num_sge = 1, .keys = &p->r.cont[0].keys, .pd = &p->s[0]->pd
+	};
+	enum ff_vendor_err why;
+	struct iovec iov[4];
+	uint64_t bytes;
+
+	null->kind = MR_NULL;
+	assert_int_equal(xfer_iov(&s, 0, sge.length, iov, 4, &bytes, &why), 2);
+	assert_int_equal(bytes, sge.length);
+	assert_int_equal(iov[0].iov_len + iov[1].iov_len, sge.length);
+	assert_ptr_equal(iov[0].iov_base, iov[1].iov_base); /* they are used again */
+	for (uint64_t i = 0; i < iov[0].iov_len; i++)
+		assert_int_equal(((uint8_t *)iov[0].iov_base)[i], 0);
+	rig_mr_free(&p->r, null);
+}
+
 /* Memory of a session that took pages away is reached by no key any more, and by no window. */
 static void window_of_memory_that_is_gone(void **state)
 {
@@ -260,6 +283,6 @@ int main(void)
 	return UNIT_RUN(cmocka_unit_test(process_memory),
 			cmocka_unit_test(peer_goes_during_the_copy),
 			cmocka_unit_test(uc_peer_goes_during_the_copy), PAIR_TEST(null_mr),
-			PAIR_TEST(null_mr_at_once),
+			PAIR_TEST(null_mr_at_once), PAIR_TEST(null_mr_for_the_wire),
 			cmocka_unit_test(window_of_memory_that_is_gone));
 }
