@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c */
+/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c -Wl,--wrap=recv */
 /*
  * test_channel.c - ids that change their channel, while events wait and while others read them.
  */
@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "ffl/cm/cm.h"
 #include "tests/rig/unit/unit.h"
@@ -91,6 +92,91 @@ static void test_migrate_fails(void **state)
 	rdma_destroy_event_channel(to);
 }
 
+/* What moved is not seen in the old channel, also if a reader that waits there kept it from being taken away. */
+static void test_migrate_beside_a_reader(void **state)
+{
+	struct rdma_event_channel *to = cm_rig_new_channel();
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch), *b = cm_rig_new_on(cm_ch);
+
+	(void)state;
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 2);
+	cm_rig_simple(b, RDMA_CM_EVENT_ADDR_CHANGE, 10);
+	to_channel(cm_ch)->readers++;
+	assert_int_equal(rdma_migrate_id(a, to), 0);
+	to_channel(cm_ch)->readers--;
+	cm_rig_expect(cm_ch, b, RDMA_CM_EVENT_ADDR_CHANGE, 10);
+	cm_rig_expect_none(cm_ch);
+	cm_rig_expect(to, a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
+	cm_rig_expect(to, a, RDMA_CM_EVENT_ADDR_CHANGE, 2);
+	cm_rig_expect_none(to);
+	assert_int_equal(rdma_destroy_id(a), 0);
+	assert_int_equal(rdma_destroy_id(b), 0);
+	rdma_destroy_event_channel(to);
+}
+
+/* A reader that has taken a packet from the socket, but enters it only when the move has looked some times. */
+static struct {
+	_Atomic bool armed, has;
+	_Atomic unsigned looks;
+} slow;
+
+ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
+ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
+
+ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
+{
+	ssize_t n = __real_recv(fd, buf, len, flags);
+
+	if (!slow.armed)
+		return n;
+	if (flags & MSG_PEEK) {
+		slow.looks++;
+	} else if (!flags && !slow.has) {
+		slow.has = true;
+		while (slow.looks < 10)
+			sched_yield();
+	}
+	return n;
+}
+
+static void *slow_reader(void *status)
+{
+	struct rdma_cm_event *e;
+
+	if (rdma_get_cm_event(cm_ch, &e))
+		return NULL;
+	*(int *)status = e->status;
+	rdma_ack_cm_event(e);
+	return NULL;
+}
+
+static void test_migrate_beside_a_slow_reader(void **state)
+{
+	struct rdma_event_channel *to = cm_rig_new_channel();
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch);
+	pthread_t reader;
+	int status = 0;
+
+	(void)state;
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 2);
+	memset(&slow, 0, sizeof(slow));
+	slow.armed = true;
+	assert_int_equal(pthread_create(&reader, NULL, slow_reader, &status), 0);
+	while (!slow.has)
+		sched_yield();
+	assert_int_equal(rdma_migrate_id(a, to), 0);
+	pthread_join(reader, NULL);
+	slow.armed = false;
+	assert_int_equal(status, 1);
+	cm_rig_expect_none(cm_ch);
+	cm_rig_expect(to, a, RDMA_CM_EVENT_ADDR_CHANGE, 2);
+	cm_rig_expect_none(to);
+	assert_int_equal(rdma_destroy_id(a), 0);
+	rdma_destroy_event_channel(to);
+}
+
 /* Two readers, one of each channel, an id that changes its channel over and over: each event comes once. */
 #define RACE_EVENTS 2000
 static struct race {
@@ -170,5 +256,7 @@ static void test_migrate_race(void **state)
 int main(void)
 {
 	return UNIT_RUN(CM_RIG_TEST(test_migrate_pending), CM_RIG_TEST(test_migrate_listener),
-			CM_RIG_TEST(test_migrate_fails), CM_RIG_TEST(test_migrate_race));
+			CM_RIG_TEST(test_migrate_fails), CM_RIG_TEST(test_migrate_beside_a_reader),
+			CM_RIG_TEST(test_migrate_beside_a_slow_reader),
+			CM_RIG_TEST(test_migrate_race));
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
@@ -137,13 +138,49 @@ static void test_list_unusable(void **state)
 			       i == 3 ? "list has expired" :
 					"unable to get certificate CRL");
 		secure_leave(&later);
+		look_now(t); /* its certificate is on no list, and was good when it came */
+		secure_call(&s, FFO_OP_HOST_LIST, NULL);
+		SECURE_WAIT_FOR(t, s.answers == 2u + (unsigned int)i || s.closed);
+		assert_int_equal(s.err, 0);
 	}
 	/* Those of both authorities in one file. */
 	crl_make(&secure_ours, NULL, 0, 5, crl, true);
 	secure_visit(t, &later, address);
 	look_now(t);
-	secure_is_served(t, &s);
+	secure_call(&s, FFO_OP_HOST_LIST, NULL);
+	SECURE_WAIT_FOR(t, s.answers == 7 || s.closed);
+	assert_int_equal(s.err, 0);
 	secure_leave(&s);
+}
+
+static off_t size_of(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_size;
+}
+
+/* A list in the place of another one of as many bytes is another list. */
+static void test_list_of_the_same_size(void **state)
+{
+	struct test *t = *state;
+	struct secure_client h1;
+	const char *address;
+	off_t size;
+	char crl[128];
+
+	strcpy(crl, new_list(&secure_serial_h1, 1, 5));
+	size = size_of(crl);
+	secure_server.crl = crl;
+	address = secure_serve(t, "server", "tls:127.0.0.1:0");
+	expect_refused(t, address, "h1", "certificate revoked");
+	do /* the signature is of some bytes more or less */
+		new_list(&(long){ secure_serial_h1 + 1 }, 1, 5);
+	while (size_of(crl) != size);
+	secure_connect_as(t, &h1, address, "h1", "ca");
+	secure_let_in(t, &h1);
+	secure_leave(&h1);
 }
 
 /* The orchestrator does not start without the list that it is to have. */
@@ -190,6 +227,8 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	return UNIT_RUN_GROUP(secure_make_files, secure_remove_files, SECURE_TEST(test_revoked),
 			      SECURE_TEST(test_revoked_in_handshake),
-			      SECURE_TEST(test_list_unusable), SECURE_TEST(test_list_at_start),
+			      SECURE_TEST(test_list_unusable),
+			      SECURE_TEST(test_list_of_the_same_size),
+			      SECURE_TEST(test_list_at_start),
 			      SECURE_TEST(test_orchestrator_revoked));
 }
