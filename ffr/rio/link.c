@@ -203,10 +203,8 @@ static void on_timer(struct timer *t)
 
 void rio_link_ready(struct rio_link *l, uint32_t events)
 {
-	if (l->end.fd < 0) /* of an epoll_wait() before it was closed */
-		return;
 	rio_reap(l);
-	if (l->end.fd < 0)
+	if (l->end.fd < 0) /* closed meanwhile, or since the epoll_wait() that tells of it */
 		return;
 	if (events & EPOLLHUP)
 		fail(l, -ENODEV);

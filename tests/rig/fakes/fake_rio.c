@@ -88,7 +88,8 @@ static bool put(struct file *to, const struct ffrio_take *t, const void *data)
 
 		if (r->state != FREE)
 			continue;
-		memcpy(to->rmb + (size_t)i * stride() + HEADER, data, t->length);
+		memcpy(to->rmb + (size_t)i * stride() + HEADER, data,
+		       t->length < fake_rio.block ? t->length : fake_rio.block);
 		r->state = FILLED;
 		r->take = *t;
 		r->take.buffer = i;

@@ -95,6 +95,7 @@ static void both_go_over(void **state)
 	again();
 	expect_by(0, "rio");
 	expect_works();
+	assert_int_equal(rio_rig_link(&t, 0)->dev->num_ends, 1); /* the one before is gone */
 }
 
 /* Whatever fails at the beginning: the wire is used, and it is tried again. */
@@ -175,6 +176,40 @@ static void ends_early(void **state)
 	hosts_run(&t);
 	expect_by(0, "wire");
 	expect_works();
+	fake_rio.holds = false;
+	fake_rio_move();
+	hosts_run(&t);
+	expect_by(0, "rio");
+	expect_works();
+}
+
+/* The peer tells of another place while it is asked at the former one: it is asked there, too. */
+static void the_peer_moves(void **state)
+{
+	struct rio_link *l;
+	uint64_t asked;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	hosts_cut(&t);
+	fake_rio.holds = true;
+	hosts_connect(&t);
+	hosts_run(&t);
+	l = rio_rig_link(&t, 0);
+	assert_int_equal(l->state, RIO_ASKED);
+	asked = l->dev->stats.blocks_out;
+	rio_by.told(t.h[0].r.f, &t.h[0].other,
+		    &(struct wire_hdr){ .type = WIRE_BY,
+					.by = { .token = l->to.token,
+						.node = l->to.node,
+						.endpoint = l->to.endpoint,
+						.block = l->to.block } });
+	assert_int_equal(l->state, RIO_ASKED);
+	assert_int_equal(l->dev->stats.blocks_out, asked);
+	fake_rio_move();
+	rio_link_ready(l, EPOLLOUT);
+	assert_int_equal(l->state, RIO_ASKED);
+	assert_int_equal(l->dev->stats.blocks_out, asked + 1);
 	fake_rio.holds = false;
 	fake_rio_move();
 	hosts_run(&t);
@@ -312,6 +347,59 @@ static void few_buffers(void **state)
 	}
 }
 
+/* However much one peer has to send, it has a share of the send buffers, and others have theirs. */
+static void a_share_of_the_buffers(void **state)
+{
+	const struct rio_link *l;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	l = rio_rig_link(&t, 0);
+	fake_rio.holds = true;
+	hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 100000);
+	hosts_run(&t);
+	assert_int_equal(l->held, fake_rio.smbs / 4);
+	fake_rio.holds = false;
+	fake_rio_move();
+	hosts_run(&t);
+	hosts_expect(&t, 0, 7, IBV_WC_SUCCESS);
+	expect_works();
+}
+
+/* What is sent behind a block, up to 8 bytes in all, is nothing that another peer's block has left there. */
+static void what_goes_along_is_zeros(void **state)
+{
+	enum { LEN = sizeof(struct rio_head) + sizeof(struct wire_hdr) + 5, PAD = -LEN & 7 };
+	const struct rio_link *l;
+	unsigned found = 0;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	l = rio_rig_link(&t, 0);
+	fake_rio.holds = true;
+	memset(l->end.smb, 0xff, (size_t)l->end.bound.smbs * l->end.bound.stride);
+	memset(t.h[0].buf, 0x5a, 5);
+	hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 5);
+	hosts_run(&t);
+	for (uint32_t i = 0; i < l->end.bound.smbs; i++) {
+		const uint8_t *p =
+			l->end.smb + (size_t)i * l->end.bound.stride + l->end.bound.header;
+
+		if (p[LEN - 1] != 0x5a)
+			continue;
+		found++;
+		for (unsigned k = 0; k < PAD; k++)
+			assert_int_equal(p[LEN + k], 0);
+		assert_int_equal(p[LEN + PAD], 0xff);
+	}
+	assert_int_equal(found, 1);
+	assert_true(PAD > 0);
+	fake_rio.holds = false;
+	fake_rio_move();
+	hosts_run(&t);
+	hosts_expect(&t, 0, 7, IBV_WC_SUCCESS);
+}
+
 /* Somebody else has all send buffers for a while. */
 static void starved(void **state)
 {
@@ -361,10 +449,12 @@ static void strangers(void **state)
 		hosts_run(&t);
 		send_block(l->token, l->number_in, l->to.endpoint, 15);
 		send_block(l->token, l->number_in, l->to.endpoint, 0);
+		/* longer than any buffer, which a device that errs may say */
+		send_block(l->token, l->number_in, l->to.endpoint, fake_rio.block + 1);
 		hosts_run(&t);
 	}
-	assert_int_equal(l->dev->stats.strangers, 600);
-	expect_counter(0, "rio_strangers_total", 600);
+	assert_int_equal(l->dev->stats.strangers, 700);
+	expect_counter(0, "rio_strangers_total", 700);
 	expect_counter(0, "rio_peers", 1);
 	expect_by(0, "rio");
 	expect_works();
@@ -468,7 +558,8 @@ int main(void)
 {
 	return UNIT_RUN(TEST(both_go_over), TEST(begins_later), TEST(no_way), TEST(no_device),
 			TEST(ends_early), TEST(block_fails), TEST(calls_fail), TEST(port_goes),
-			TEST(stream_ends), TEST(few_buffers), TEST(starved), TEST(strangers),
-			TEST(wrong_numbers), TEST(wrong_frames), TEST(at_no_place),
+			TEST(stream_ends), TEST(few_buffers), TEST(starved), TEST(the_peer_moves),
+			TEST(a_share_of_the_buffers), TEST(what_goes_along_is_zeros),
+			TEST(strangers), TEST(wrong_numbers), TEST(wrong_frames), TEST(at_no_place),
 			TEST(states_have_names));
 }
