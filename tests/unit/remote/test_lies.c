@@ -89,6 +89,19 @@ static void of_an_earlier_container(void **state)
 	assert_int_equal(t->h[1].buf[5000], 3);
 }
 
+/* A message whose end is beyond the region is refused when it begins: none of it is written. */
+static void beyond_the_region(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_hdr h = written_of(t, 0);
+
+	h.req.addr = hosts_at(t, 1, HOSTS_BUF - 10);
+	h.req.length = 11;
+	hosts_part(t, &h, 10, 2);
+	assert_int_equal(t->h[1].buf[HOSTS_BUF - 10], 0xa1);
+	assert_int_equal(t->h[1].qp->qp.state, IBV_QPS_ERR);
+}
+
 /* UC has no READ: nobody would ask again for an answer that is lost. */
 static void read_of_uc(void **state)
 {
@@ -302,7 +315,8 @@ int main(void)
 {
 	return UNIT_RUN(HOSTS_TEST(begun_anew), HOSTS_TEST(longer_than_any),
 			HOSTS_TEST(of_another_connection), HOSTS_TEST(of_an_earlier_container),
-			HOSTS_TEST_UC(read_of_uc), HOSTS_TEST_UC(lost_rest),
-			HOSTS_TEST_UC(acknowledged_uc), cmocka_unit_test(srq_goes),
-			cmocka_unit_test(srq_changes), cmocka_unit_test(srq_changes_and_cut));
+			HOSTS_TEST(beyond_the_region), HOSTS_TEST_UC(read_of_uc),
+			HOSTS_TEST_UC(lost_rest), HOSTS_TEST_UC(acknowledged_uc),
+			cmocka_unit_test(srq_goes), cmocka_unit_test(srq_changes),
+			cmocka_unit_test(srq_changes_and_cut));
 }

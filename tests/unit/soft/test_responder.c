@@ -95,6 +95,22 @@ static void remote_access_errors(void **state)
 	remote_access(&p, spoil_qp_right, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
+/* The key is looked at before a receive is waited for. */
+static void a_wrong_key_waits_for_no_receive(void **state)
+{
+	struct pair *p = *state;
+	struct ff_sqe *e = rig_sqe(p->qp[0], FF_OP_WRITE_IMM, 1);
+
+	rig_sge(e, p->mr[0], pair_at(p, 0, 0), 8);
+	e->remote_addr = pair_at(p, 1, 0);
+	e->rkey = p->mr[1]->rkey ^ 0x5a5a;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(p->qp[1]->qp.state, IBV_QPS_ERR);
+	assert_int_equal(rig_async(p->s[1], NULL), IBV_EVENT_QP_ACCESS_ERR + 1);
+}
+
 static void receive_errors(void **state)
 {
 	struct pair p;
@@ -182,5 +198,6 @@ int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(write_imm_refused), cmocka_unit_test(remote_access_errors),
 			cmocka_unit_test(receive_errors),
+			PAIR_TEST(a_wrong_key_waits_for_no_receive),
 			PAIR_TEST(a_receive_of_an_srq_that_is_lost), cmocka_unit_test(uc_drops));
 }
