@@ -307,6 +307,31 @@ static void port_goes(void **state)
 	expect_works();
 }
 
+/* An event of an endpoint that was closed meanwhile puts nothing off. */
+static void a_late_event(void **state)
+{
+	struct rio_link *l;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	hosts_cut(&t);
+	fake_rio.holds = true;
+	hosts_connect(&t);
+	hosts_run(&t);
+	l = rio_rig_link(&t, 0);
+	rio_link_ready(l, EPOLLHUP);
+	assert_int_equal(l->state, RIO_CLOSED);
+	hosts_advance(&t, RIO_RETRY_NS / 2 + 1);
+	assert_int_equal(l->state, RIO_CLOSED);
+	rio_link_ready(l, EPOLLHUP);
+	hosts_advance(&t, RIO_RETRY_NS / 2 + 1);
+	assert_int_not_equal(l->state, RIO_CLOSED);
+	fake_rio.holds = false;
+	fake_rio_move();
+	hosts_run(&t);
+	expect_works();
+}
+
 /* The other router closes its stream, which nobody reads any more. */
 static void stream_ends(void **state)
 {
@@ -354,11 +379,15 @@ static void a_share_of_the_buffers(void **state)
 
 	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
+	hosts_advance(&t, RIO_IDLE_NS + 1);
+	hosts_advance(&t, RIO_IDLE_NS + 1);
 	l = rio_rig_link(&t, 0);
+	l->dev->num_ends = 4; /* as if there were three peers more */
 	fake_rio.holds = true;
 	hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 100000);
 	hosts_run(&t);
-	assert_int_equal(l->held, fake_rio.smbs / 4);
+	assert_int_equal(l->held, fake_rio.smbs / 2 / 4);
+	l->dev->num_ends = 1;
 	fake_rio.holds = false;
 	fake_rio_move();
 	hosts_run(&t);
@@ -558,8 +587,8 @@ int main(void)
 {
 	return UNIT_RUN(TEST(both_go_over), TEST(begins_later), TEST(no_way), TEST(no_device),
 			TEST(ends_early), TEST(block_fails), TEST(calls_fail), TEST(port_goes),
-			TEST(stream_ends), TEST(few_buffers), TEST(starved), TEST(the_peer_moves),
-			TEST(a_share_of_the_buffers), TEST(what_goes_along_is_zeros),
-			TEST(strangers), TEST(wrong_numbers), TEST(wrong_frames), TEST(at_no_place),
-			TEST(states_have_names));
+			TEST(stream_ends), TEST(a_late_event), TEST(few_buffers), TEST(starved),
+			TEST(the_peer_moves), TEST(a_share_of_the_buffers),
+			TEST(what_goes_along_is_zeros), TEST(strangers), TEST(wrong_numbers),
+			TEST(wrong_frames), TEST(at_no_place), TEST(states_have_names));
 }
