@@ -7,7 +7,7 @@
  * is destroyed, the copy may be for it. The program may use the memory for something else once the call is back.
  * DEREG_MR is answered with -EAGAIN for that (mr.c). Here the answer waits.
  *
- * Tests: hostile/objects.c
+ * Tests: test_copies.c, hostile/objects.c
  */
 #include <stdlib.h>
 
