@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * http.c - GET /metrics, by libmicrohttpd without a thread of its own: its epoll descriptor is
- * in the control thread's loop. It bounds what a request may be and how many there are, and ends the
- * connections of those that are slow.
+ * in the control thread's loop. It bounds what a request may be, how many there are and how long a
+ * connection lasts, because a client that sends or takes a byte now and then is never silent.
  *
- * Tests: system/metrics.sh
+ * Tests: unit/admin/test_http.c, system/metrics.sh
  */
 #include <errno.h>
 #include <microhttpd.h>
@@ -19,14 +19,21 @@
 #include "ffr/admin/metrics.h"
 
 #define MAX_CONNECTIONS 16u
-#define CONN_MEMORY	16384u /* bytes for a request, its headers and the answer's */
-#define CONN_TIMEOUT	5u     /* s without progress */
+#define CONN_MEMORY	16384u	       /* bytes for a request, its headers and the answer's */
+#define CONN_TIMEOUT	5u	       /* s without progress */
+#define CONN_LIFE_NS	10000000000ull /* of a connection, which has one request */
 #define BACKLOG		16
 #define PAUSE_MS                                                                                   \
 	100 /* without looking at the sockets, when there is no descriptor for a connection */
 
+struct client {
+	struct MHD_Connection *c; /* NULL: a free place */
+	uint64_t until;		  /* ns, uv_hrtime(): then it ends */
+};
+
 struct metrics {
 	struct metrics_conf conf;
+	struct client clients[MAX_CONNECTIONS];
 	struct MHD_Daemon *d;
 	uv_poll_t poll;
 	uv_timer_t timer;
@@ -44,6 +51,7 @@ static enum MHD_Result answer_text(struct MHD_Connection *c, unsigned status, ch
 	MHD_add_response_header(resp, MHD_HTTP_HEADER_CONTENT_TYPE,
 				status == MHD_HTTP_OK ? "text/plain; version=0.0.4; charset=utf-8" :
 							"text/plain; charset=utf-8");
+	MHD_add_response_header(resp, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(resp, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
 	ok = MHD_queue_response(c, status, resp);
@@ -93,6 +101,40 @@ static unsigned connections(const struct metrics *m)
 	return MHD_get_daemon_info(m->d, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections;
 }
 
+static void on_connection(void *cls, struct MHD_Connection *c, void **context,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct metrics *m = cls;
+	struct client *client = *context;
+
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+		if (client)
+			client->c = NULL;
+		return;
+	}
+	for (unsigned i = 0; i < MAX_CONNECTIONS && !*context; i++) {
+		if (m->clients[i].c)
+			continue;
+		m->clients[i] = (struct client){ c, uv_hrtime() + CONN_LIFE_NS };
+		*context = &m->clients[i];
+	}
+}
+
+/* libmicrohttpd closes them in its next run. */
+static void end_the_old(struct metrics *m)
+{
+	uint64_t now = uv_hrtime();
+
+	for (unsigned i = 0; i < MAX_CONNECTIONS; i++) {
+		struct MHD_Connection *c = m->clients[i].c;
+
+		if (c && now >= m->clients[i].until)
+			shutdown(MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)
+					 ->connect_fd,
+				 SHUT_RDWR);
+	}
+}
+
 /*
  * At MAX_CONNECTIONS libmicrohttpd takes its socket out of the epoll set. MHD_run() puts it back when it begins, so a
  * run that ended connections is followed by another: otherwise no event and no time-out would be left to cause one.
@@ -102,6 +144,8 @@ static void run(struct metrics *m)
 	MHD_UNSIGNED_LONG_LONG ms;
 	unsigned before;
 
+	end_the_old(
+		m); /* while there is a connection, this is called every CONN_TIMEOUT at least */
 	do {
 		before = connections(m);
 		MHD_run(m->d);
@@ -214,6 +258,7 @@ int metrics_start(struct metrics **out, const struct metrics_conf *conf)
 	}
 	m->d = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, m,
 				MHD_OPTION_EXTERNAL_LOGGER, on_error, NULL,
+				MHD_OPTION_NOTIFY_CONNECTION, on_connection, m,
 				MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
 				MAX_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 				(size_t)CONN_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, CONN_TIMEOUT,
