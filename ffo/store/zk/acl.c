@@ -172,3 +172,12 @@ bool zk_acls_is_operator(const struct zk_acls *a)
 {
 	return a->all || !strcmp(a->own, a->operators);
 }
+
+/* Every other scheme than "world" and "ip" asks for credentials. */
+bool zk_acl_is_open(const struct ACL_vector *v)
+{
+	for (int32_t i = 0; i < v->count; i++)
+		if (!strcmp(v->data[i].id.scheme, "world") || !strcmp(v->data[i].id.scheme, "ip"))
+			return true;
+	return false;
+}

@@ -363,6 +363,26 @@ bool zk_is_operator(const struct zk *z)
 	return zk_acls_is_operator(z->acls);
 }
 
+static void acl_done(int rc, struct ACL_vector *acl, struct Stat *stat, const void *arg)
+{
+	struct zk_reply reply = { 0 };
+	struct req *r = (struct req *)arg;
+
+	(void)stat;
+	reply.is_open = rc == ZOK && zk_acl_is_open(acl);
+	req_done(r, &reply, rc);
+	free(r);
+}
+
+int zk_get_acl(struct zk *z, const char *path, zk_cb cb, void *arg)
+{
+	char full[ZK_PATH_MAX];
+	struct req *r;
+	int err = req_new(z, path, full, 0, cb, arg, &r);
+
+	return err ?: req_sent(r, zoo_aget_acl(z->zh, full, acl_done, r));
+}
+
 static int set_acl(struct zk *z, const char *path, const struct ACL_vector *acl, zk_cb cb,
 		   void *arg)
 {

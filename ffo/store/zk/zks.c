@@ -131,9 +131,10 @@ static void tree_made(void *arg, const struct zk_reply *r)
 {
 	struct zks *s = arg;
 
+	s->others_made = r->err == -EEXIST;
 	if (r->err == -EACCES)
 		refuse(s, "cannot be made: no permission");
-	else if (!r->err || r->err == -EEXIST) /* somebody else was first */
+	else if (!r->err || s->others_made)
 		tree_check(s);
 	else if (r->err != -ENOTCONN && r->err != -ECANCELED)
 		log_err("ZooKeeper: the tree %s cannot be made: %s", s->root, strerror(-r->err));
@@ -182,6 +183,56 @@ static void tree_make(struct zks *s)
 	free(policy);
 }
 
+static void rights_known(void *arg, const struct zk_reply *r)
+{
+	struct zks *s = arg;
+
+	s->is_open |= r->is_open;
+	if (r->err && !s->rights_err)
+		s->rights_err = r->err;
+}
+
+static void rights_checked(void *arg, const struct zk_reply *r)
+{
+	struct zks *s = arg;
+
+	rights_known(s, r);
+	if (s->rights_err == -ENOTCONN || s->rights_err == -ECANCELED)
+		return; /* there will be another connection */
+	if (s->rights_err)
+		refuse(s, "does not tell who may use it");
+	else if (s->is_open)
+		refuse(s,
+		       "is open to all who have no credentials: somebody made it without any. Remove it, or "
+		       "begin with another root");
+	if (s->rights_err || s->is_open)
+		return;
+	s->refused = false;
+	enrol_hosts(s);
+	ready(s);
+}
+
+/*
+ * Whoever reaches an ensemble may make a tree before its operators do, and make it open to all. The folders are
+ * checked, too: in an open root they could be made, and the root closed after that.
+ */
+static void rights_check(struct zks *s)
+{
+	int err = zk_get_acl(s->zk, "/version", rights_known, s);
+
+	s->is_open = false;
+	s->rights_err = 0;
+	if (!err)
+		err = zk_get_acl(s->zk, "/policy", rights_known, s);
+	for (size_t i = 0; !err && i < NUM_FOLDERS; i++)
+		err = zk_get_acl(s->zk, folders[i], rights_known, s);
+	if (!err)
+		err = zk_get_acl(s->zk, "", rights_checked, s);
+	if (err && err != -ENOTCONN)
+		log_err("ZooKeeper: who may use the tree %s cannot be asked: %s", s->root,
+			strerror(-err));
+}
+
 static void tree_checked(void *arg, const struct zk_reply *r)
 {
 	struct zks *s = arg;
@@ -192,7 +243,11 @@ static void tree_checked(void *arg, const struct zk_reply *r)
 	if (err == -ENOTCONN || err == -ECANCELED)
 		return; /* there will be another connection */
 	if (err == -ENOENT) {
-		if (zk_is_operator(s->zk))
+		/* All of a tree is made at once, so another ffo would have made /version, too. */
+		if (s->others_made)
+			refuse(s,
+			       "cannot be made: somebody has made a part of it. Remove it, or begin with another root");
+		else if (zk_is_operator(s->zk))
 			tree_make(s);
 		else
 			tree_wait(s);
@@ -208,9 +263,10 @@ static void tree_checked(void *arg, const struct zk_reply *r)
 		snprintf(why, sizeof(why), "is of version %u, this ffo knows %u", version,
 			 TREE_VERSION);
 		refuse(s, why);
+	} else if (*s->auth) {
+		rights_check(s);
 	} else {
 		s->refused = false;
-		enrol_hosts(s);
 		ready(s);
 	}
 }
@@ -226,6 +282,7 @@ static void connected(void *arg, bool fresh, bool watches)
 	struct zks *s = arg;
 
 	zk_session(s->zk, &s->session);
+	s->others_made = false;
 	if (!watches)
 		follow_all(s);
 	if (fresh || !s->was_ready)

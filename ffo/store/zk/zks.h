@@ -91,6 +91,9 @@ struct zks {
 	bool ready;		   /* requests are taken */
 	bool was_ready;		   /* requests were taken since the session began */
 	bool refused;		   /* the tree is not for us */
+	bool others_made;	   /* something of the tree was there when it was to be made */
+	bool is_open;	/* to those without credentials, as far as its rights were read */
+	int rights_err; /* of reading them */
 	bool closing;
 	unsigned int refs;	 /* open handles */
 	struct log_limit damage; /* of lines about it */
