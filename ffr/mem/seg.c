@@ -29,7 +29,7 @@
 #define MAX_SEGS  256u	       /* of a session */
 #define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
 #define RINGS_MAX (64ull << 20)
-#define ZERO_STEP (2l << 20) /* bytes that are zeroed between two looks at the time */
+#define ZERO_STEP (64l << 10) /* bytes that are zeroed between two looks at the time */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U

@@ -38,7 +38,8 @@
 #define LEN  (16u * PAGE)
 
 #define HOLES 10u /* during which both are served */
-#define TURNS 10u /* of the victim, in each */
+/* Turns of the victim in each hole: a hole takes some 0.1 s, and the victim waits for a CPU, too. */
+#define TURNS 2u
 /* A session whose rings are sealed by then makes nobody wait any more, and the next one begins. */
 #define RING_LAPS 100u
 

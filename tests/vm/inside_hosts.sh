@@ -120,7 +120,8 @@ client() {
 	for ((i = 0; i < 100; i++)); do
 		"$@" >/out/client.log 2>&1
 		status=$?
-		[[ -n $BY_CM ]] && grep -qE "REJECTED, error|UNREACHABLE|Connection refused" /out/client.log || break
+		[[ -n $BY_CM ]] || break
+		grep -qE "REJECTED, error|UNREACHABLE|Connection refused" /out/client.log || break
 		sleep 0.2
 	done
 	cat /out/client.log
