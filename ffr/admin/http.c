@@ -120,7 +120,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context,
 	}
 }
 
-/* libmicrohttpd closes them in its next run. */
+/* Shut down the connections whose time is over. libmicrohttpd closes them in its next run. */
 static void end_the_old(struct metrics *m)
 {
 	uint64_t now = uv_hrtime();
@@ -144,8 +144,8 @@ static void run(struct metrics *m)
 	MHD_UNSIGNED_LONG_LONG ms;
 	unsigned before;
 
-	end_the_old(
-		m); /* while there is a connection, this is called every CONN_TIMEOUT at least */
+	/* As long as there is a connection, run() is called at least once in CONN_TIMEOUT. */
+	end_the_old(m);
 	do {
 		before = connections(m);
 		MHD_run(m->d);

@@ -256,8 +256,8 @@ static bool check_cdi(struct findings *f, const char *path, const json_t *contai
 	if (access(hook, X_OK))
 		finding(f, FINDING_PROBLEM, "ffctl cdi --write", "CDI: %s: its hook %s: %s", path,
 			hook, strerror(errno));
-	/* A container that runs needs no device to be started with: the hook has added most of those,
-	 * and ffr-cdi.path writes them into the file a moment later. */
+	/* The hook adds a container as it starts, and ffr-cdi.path writes the file a moment later. A container that
+	 * runs has been started, so it needs no device in the file now. */
 	json_array_foreach(containers, i, c)
 		if (!json_object_get(c, "runs") && !cdi_device(spec, str_of(c, "name")))
 			finding(f, FINDING_PROBLEM,

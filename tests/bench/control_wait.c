@@ -38,7 +38,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Somebody else, who makes small calls. */
+/* Another client, which makes small calls. */
 static void *other(void *arg)
 {
 	struct ff_query_port_resp resp;
@@ -133,18 +133,8 @@ static void reg_maps(void)
 
 static void many_mappings(void)
 {
-	int fd = memfd_create("many", 0);
-
 	bad_open();
-	CHECK(fd >= 0 && !ftruncate(fd, PAGES * 4096ll));
-	maps = mmap(NULL, PAGES * 4096ull, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(maps != MAP_FAILED);
-	/* in the other order, so that no two become one */
-	for (uint64_t i = 0; i < PAGES; i++)
-		if (mmap(maps + i * 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-			 (off_t)((PAGES - 1 - i) * 4096)) == MAP_FAILED)
-			vt_skip("%llu mappings cannot be made here", (unsigned long long)i);
-	memset(maps, 1, PAGES * 4096ull);
+	maps = raw_mappings(PAGES);
 	(void)best_wait(nothing, reg_maps);
 	raw_close(&bad);
 }
@@ -262,8 +252,8 @@ static void *forks(void *arg)
 	return NULL;
 }
 
-/* Somebody whose fork() holds the lock for long registers shared memory, and says HELLO. Who waits for
- * the lock waits for a whole fork() soon. */
+/* A client whose fork() holds the lock for long registers shared memory, and says HELLO. A router that waits for the lock
+ * waits for a whole fork() soon. */
 static void forks_and_calls(void)
 {
 	uint64_t end = (uint64_t)now_us() + HOLD_MS * 1000;
@@ -286,13 +276,7 @@ static void forks_and_calls(void)
  */
 static void forks_prepare(void)
 {
-	char *many = mmap(NULL, PAGES * 4096ull, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	CHECK(many != MAP_FAILED);
-	memset(many, 1, PAGES * 4096ull);
-	for (unsigned i = 0; i < PAGES; i += 2)
-		CHECK(!mprotect(many + i * 4096ull, 4096, PROT_READ));
+	raw_split_memory(PAGES);
 	bad_open();
 }
 
@@ -391,7 +375,7 @@ static void spaces_prepare(void)
 	CHECK(read(spaces_done[0], &c, 1) == 1);
 }
 
-/* Who says HELLO is looked for among the mounts. */
+/* The router looks for a client that says HELLO among the mounts. */
 static void spaces_and_calls(void)
 {
 	uint64_t end = (uint64_t)now_us() + HOLD_MS * 1000;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lrdmacm -lpthread */
 /*
- * backlog.c - for backlog.sh: a listener of rdma_cm with a short backlog that takes its time for each request, somebody
- * who asks it for very many connections at once, without end, and somebody who asks it for one after the other.
+ * backlog.c - for backlog.sh: a listener of rdma_cm with a short backlog that takes its time for each request, an
+ * attacker that asks it for very many connections at once, without end, and a victim that asks it for one after the other.
  *
  *	backlog listen		says "listens" when it does
  *	backlog hold		the same, and takes no request before it has read a byte

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c tests/rig/verbs/order.c -lpthread */
 /*
- * calls_long.c - for calls_long.sh: control calls that are made to last, in one container ($FFL_SOCKET). The router
- * answers a client of another container ($FF_VICTIM) before they have ended, or while they wait for a lock of the
- * kernel's. The order shows that, whoever has the CPUs (rig/verbs/order.h). How long the other one waits is measured by
- * make bench (control-wait).
+ * calls_long.c - for calls_long.sh: control calls that are made to last, in one container
+ * ($FFL_SOCKET). The router answers a client of another container ($FF_VICTIM) before they have
+ * ended, or while they wait for a lock of the kernel's. The order shows that, whoever has the CPUs
+ * (rig/verbs/order.h). How long the other one waits is measured by make bench (control-wait).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,28 +76,12 @@ static void reg_answer(struct raw *r)
 	RAW_CALL(r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
 }
 
-/* So many mappings of a page each, no two of which are one. */
-static char *mappings(unsigned n)
-{
-	int fd = memfd_create("many", MFD_CLOEXEC);
-	char *maps = mmap(NULL, n * 4096ull, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	CHECK(fd >= 0 && !ftruncate(fd, n * 4096ll) && maps != MAP_FAILED);
-	for (uint64_t i = 0; i < n; i++)
-		if (mmap(maps + i * 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-			 (off_t)((n - 1 - i) * 4096)) == MAP_FAILED)
-			vt_skip("%llu mappings cannot be made here", (unsigned long long)i);
-	memset(maps, 1, n * 4096ull);
-	close(fd);
-	return maps;
-}
-
-/* ---- calls and ends in parts ------------------------------------------------------------------------ */
+/* ---- calls and ends in parts ----------------------------------------------------------------- */
 
 /* A claim on very many mappings is answered behind a call that comes later. */
 static void many_mappings(void)
 {
-	const char *maps = mappings(PAGES);
+	const char *maps = raw_mappings(PAGES);
 	unsigned claim, call;
 	struct order o;
 	uint32_t pd;
@@ -115,12 +99,15 @@ static void many_mappings(void)
 	CHECK(place[call] < place[claim]);
 }
 
-/* A container has very many sessions that register memory: a call of another one comes before the last of them. */
+/*
+ * A container has very many sessions that register memory: a call of another one comes before the
+ * last of them.
+ */
 static void many_sessions(void)
 {
 	enum { SESSIONS = 200, CLAIM = 16 };
 	static struct raw r[SESSIONS];
-	const char *maps = mappings(CLAIM);
+	const char *maps = raw_mappings(CLAIM);
 	unsigned claim[SESSIONS], call, before = 0;
 	uint32_t pd[SESSIONS];
 	struct order o;
@@ -240,7 +227,7 @@ static void end_of_many_sessions(void)
 	CHECK(before < SESSIONS);
 }
 
-/* ---- locks of the kernel's --------------------------------------------------------------------------- */
+/* ---- locks of the kernel's ------------------------------------------------------------------- */
 
 #define SEEN 5u
 
@@ -253,8 +240,9 @@ static bool is_taken(const struct raw *r)
 }
 
 /*
- * Wait until the lock is held, have the router take a request that needs the lock, and call as the victim. The number
- * of the probe's call if the victim was answered while the probe was stuck in it, or 0.
+ * Wait until the lock is held, have the router take a request that needs the lock, and call as the
+ * victim. The number of the probe's call if the victim was answered while the probe was stuck in
+ * it, or 0.
  */
 static uint64_t answered_meanwhile(const struct probe *p, pid_t holder, void (*ask)(struct raw *r),
 				   struct raw *r)
@@ -292,7 +280,10 @@ static void lock_is_held(const struct probe *p, pid_t holder, void (*ask)(struct
 	CHECK(waitpid(p->pid, NULL, 0) == p->pid && waitpid(holder, NULL, 0) == holder);
 }
 
-/* A process whose fork() holds the lock of its address space for long: each copies one mapping after the other. */
+/*
+ * A process whose fork() holds the lock of its address space for long: each copies one mapping
+ * after the other.
+ */
 static struct forker {
 	_Atomic bool ready;
 	struct probe probe;
@@ -303,13 +294,7 @@ static struct forker {
 
 static void forks(void)
 {
-	char *many = mmap(NULL, PAGES * 4096ull, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	CHECK(many != MAP_FAILED);
-	memset(many, 1, PAGES * 4096ull);
-	for (unsigned i = 0; i < PAGES; i += 2)
-		CHECK(!mprotect(many + i * 4096ull, 4096, PROT_READ));
+	raw_split_memory(PAGES);
 	forker->pd = bad_open(&bad);
 	forker->sock = bad.sock;
 	forker->ready = true;
@@ -369,7 +354,10 @@ struct spaces {
 	_Atomic int err;
 };
 
-/* Each new mount namespace is a copy of the one before, and the lock of all mounts is held for all of it. */
+/*
+ * Each new mount namespace is a copy of the one before, and the lock of all mounts is held for all
+ * of it.
+ */
 static void spaces(struct spaces *s)
 {
 	if (!raw_mounts(MOUNTS))
@@ -388,7 +376,7 @@ static void read_mounts(void *arg, uint64_t i)
 	CHECK(pread(*(const int *)arg, &c, 1, 0) == 1);
 }
 
-/* Who says HELLO is looked for among the mounts. */
+/* The router looks for a client that says HELLO among the mounts. */
 static void hello_ask(struct raw *r)
 {
 	struct ff_challenge_resp answer;
@@ -419,14 +407,17 @@ static void mounts_hold_the_lock(void)
 	int table;
 	pid_t pid;
 
-	/* with a /proc of its own, as in any container: nobody needs the mounts to know the host's /proc */
+	/*
+	 * with a /proc of its own, as in any container: nobody needs the mounts to know the host's
+	 * /proc
+	 */
 	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	    mount("proc", "/proc", "proc", 0, NULL))
 		vt_skip("no mount namespaces here: %s", strerror(errno));
 	table = open("/proc/self/mounts", O_RDONLY | O_CLOEXEC);
 	CHECK(table >= 0 && s != MAP_FAILED);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		vt_skip("whoever copies mounts has the only CPU");
+		vt_skip("the process that copies mounts has the only CPU");
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {

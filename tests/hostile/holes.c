@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c tests/rig/verbs/order.c -lpthread */
 /*
- * holes.c - for holes.sh: a client whose processes map a file that the router has mapped as well, each of them very
- * often, and which punches holes in it all the time. While the kernel goes through all these mappings, whoever
- * touches such a page, or maps or unmaps the file, waits. A victim in another container ($FF_VICTIM) is served all the
- * same. A probe tells that the file is locked (rig/verbs/order.h): it maps and unmaps the file, or touches its pages.
+ * holes.c - for holes.sh: a client whose processes map a file that the router has mapped as well,
+ * each of them very often, and which punches holes in it all the time. While the kernel goes
+ * through all these mappings, whoever touches such a page, or maps or unmaps the file, waits. A
+ * victim in another container ($FF_VICTIM) is served all the same. A probe tells that the file is
+ * locked (rig/verbs/order.h): it maps and unmaps the file, or touches its pages.
  *
- *	holes KIND PROCESSES	ends when the victim was served during enough holes. Without $FF_VICTIM, for make bench, it
- *				says "attacks" and goes on until its standard input ends
+ *	holes KIND PROCESSES	ends when the victim was served during enough holes. Without
+ *				$FF_VICTIM, for make bench, it says "attacks" and goes on until its
+ *				standard input ends
  *
  *	rings	the page of segment 0 in which the router looks for doorbells
  *	calls	segments of rings, while CQs in them are made and destroyed
@@ -16,8 +18,9 @@
  *	shadow	the session's shadow pages, registered, and used
  *	places	these, while more are placed, registered and deregistered
  *
- * A session is a process: when the router ends the session, the next one begins. A container whose rings make the router
- * wait gets no new session, and one whose shadow pages do gets no more of them, which is what is waited for there.
+ * A session is a process: when the router ends the session, the next one begins. A container whose
+ * rings make the router wait gets no new session, and one whose shadow pages do gets no more of
+ * them, which is what is waited for there.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,7 +41,7 @@
 #define LEN  (16u * PAGE)
 
 #define HOLES 10u /* during which both are served */
-/* Turns of the victim in each hole: a hole takes some 0.1 s, and the victim waits for a CPU, too. */
+/* Turns of the victim in each hole, which takes 0.1 s; the victim waits for a CPU, too. */
 #define TURNS 2u
 /* A session whose rings are sealed by then makes nobody wait any more, and the next one begins. */
 #define RING_LAPS 100u
@@ -50,7 +53,7 @@ static struct counts {
 	_Atomic uint64_t holes, answered, sessions, refused;
 } * sum;
 
-/* ---- the mappings ------------------------------------------------------------------------------- */
+/* ---- the mappings ---------------------------------------------------------------------------- */
 
 /* Each is of the same page: none can be merged with its neighbour. */
 static void hold(int fd, off_t off, int ready)
@@ -83,7 +86,7 @@ static void hold_all(int fd, off_t off)
 	close(ready[1]);
 }
 
-/* ---- the holes ---------------------------------------------------------------------------------- */
+/* ---- the holes ------------------------------------------------------------------------------- */
 
 static struct hole {
 	int fd;
@@ -138,7 +141,7 @@ static void punch_begin(int fd, off_t off, off_t len, uint8_t *map,
 	WAIT_FOR(sum->holes > had);
 }
 
-/* ---- what the router is to touch ------------------------------------------------------------------ */
+/* ---- what the router is to touch ------------------------------------------------------------- */
 
 /* 8 bytes, again and again, to `addr`, or to the QP's own memory, while the session lasts. */
 static void transfer(struct raw *r, struct raw_qp *q, uint64_t addr, uint32_t rkey)
@@ -303,7 +306,7 @@ static void shadow(bool calls)
 	} while (dereg(&r, mr.mr) != RAW_CLOSED);
 }
 
-/* ---- the victim ---------------------------------------------------------------------------------------- */
+/* ---- the victim ------------------------------------------------------------------------------ */
 
 static struct raw victim;
 static struct raw_qp victim_qp;
@@ -333,8 +336,8 @@ static bool goes_on(uint64_t stuck, uint64_t of)
 }
 
 /*
- * Were the victim and the attacker served during one hole? The attacker's requests concern the file, and the router
- * answers them without it.
+ * Were the victim and the attacker served during one hole? The attacker's requests concern the
+ * file, and the router answers them without it.
  */
 static bool served_in_hole(void (*serve)(void))
 {
@@ -370,7 +373,7 @@ static void served_in_holes(void (*serve)(void))
 	CHECK_EQ(seen, HOLES);
 }
 
-/* ---- main ---------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static const struct kind {
 	const char *name;

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /*
- * numbers.c - for numbers.sh: somebody in another container who knows all numbers of the victim's objects: of its QPs, its
- * XRC domains, SRQs and XRC_RECV QPs, the rkeys of its regions and windows, and where its memory is. Its standard input and
- * output are the other one's output and input.
+ * numbers.c - for numbers.sh: a victim, and an attacker in another container that knows the numbers
+ * of all the victim's objects: of its QPs, XRC domains, SRQs and XRC_RECV QPs, the rkeys of its
+ * regions and windows, and the address of its memory. Each one's standard output is the other one's
+ * standard input.
  *
- *	numbers victim	says its numbers, does what lines ask for, and tells whether its memory and queues are as they were
- *	numbers peer	may talk to the victim: it reaches what it was given and not one byte more
- *	numbers other	may not: it reaches nothing, whether the victim wants its connection or not
- *	numbers stays	is connected when another container takes the victim's place and address, of which it hears the numbers
+ *	numbers victim	says its numbers, does what the lines of its input ask for, and tells whether
+ *			its memory and queues are unchanged
+ *	numbers peer	an attacker that may talk to the victim: it reaches what it was given, and not
+ *			one byte more
+ *	numbers other	an attacker that may not: it reaches nothing, whether the victim wants its
+ *			connection or not
+ *	numbers stays	an attacker that is connected while another container takes the victim's place
+ *			and address: it hears that container's numbers
  *
- * The victim's bytes are all 0x22, and stay so: what a peer may write are such bytes, and what it may not are others.
+ * The victim's bytes are all 0x22, and stay so: what a peer may write are such bytes, and what it
+ * may not are others.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -42,8 +48,7 @@ struct numbers {
 	int refused; /* errno of what connects to a peer */
 };
 
-static FILE *
-	wire; /* to the other one; failed checks are told on standard output, which is standard error's */
+static FILE *wire; /* the other one reads it; failed checks go to standard error */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *fmt, ...)
@@ -96,7 +101,7 @@ static int connect_qp(struct ibv_qp *qp, const struct vt_param *par, const struc
 	return err ? err : vt_to_rts(qp, par, 7);
 }
 
-/* ---- the victim ------------------------------------------------------------------------------- */
+/* ---- the victim ------------------------------------------------------------------------------ */
 
 struct domain {
 	struct ibv_xrcd *xrcd;
@@ -274,7 +279,7 @@ static void victim(void)
 	}
 }
 
-/* ---- somebody else ------------------------------------------------------------------------------- */
+/* ---- the attacker ---------------------------------------------------------------------------- */
 
 struct attacker {
 	struct vt_end e;
@@ -301,7 +306,7 @@ static void attacker_open(struct attacker *a, bool is_allowed)
 	numbers_hear(&a->n);
 }
 
-/* Both QPs with the victim's, as far as somebody lets them. Their errno. */
+/* Connect both QPs with the victim's. 0, or the errno of the call that was refused. */
 static int attacker_connect(struct attacker *a)
 {
 	struct ibv_wc wc;
@@ -383,7 +388,7 @@ static void must_work(struct attacker *a, struct ibv_qp *qp, uint64_t addr, uint
 		CHECK_EQ(op(a, qp, reaching[i], true, addr, rkey, srqn), IBV_WC_SUCCESS);
 }
 
-/* ---- by one byte ----------------------------------------------------------------------------------- */
+/* ---- by one byte ----------------------------------------------------------------------------- */
 
 static const struct {
 	int64_t at; /* from the begin, or from the end */
@@ -413,7 +418,7 @@ static void edges(struct attacker *a, struct ibv_qp *qp, uint32_t srqn, const ui
 				  *key, srqn, what);
 }
 
-/* ---- what a peer may not do -------------------------------------------------------------------------- */
+/* ---- what a peer may not do ------------------------------------------------------------------ */
 
 static void keys_of_others(struct attacker *a)
 {
@@ -481,8 +486,8 @@ static void srqs_of_others(struct attacker *a)
 }
 
 /*
- * The domain's file and the XRC_RECV QP's number, in the router's own protocol: another container's domain is not found,
- * and its QP is in no domain.
+ * The domain's file and the XRC_RECV QP's number, in the router's own protocol: another container's
+ * domain is not found, and its QP is in no domain.
  */
 static void domains_of_others(struct attacker *a)
 {
@@ -527,7 +532,7 @@ static void peer(void)
 	is_whole();
 }
 
-/* ---- who may not talk to the victim -------------------------------------------------------------------- */
+/* ---- who may not talk to the victim ---------------------------------------------------------- */
 
 static void nothing_is_reached(struct attacker *a, bool is_anew)
 {

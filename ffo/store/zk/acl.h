@@ -20,7 +20,7 @@ const struct ACL_vector *zk_acl_of(const struct zk_acls *a, const char *path);
 /* Of one that is for operators to change, and of the folder of the host with these credentials. */
 const struct ACL_vector *zk_acl_operators(const struct zk_acls *a);
 const struct ACL_vector *zk_acl_of_host(struct zk_acls *a, const char *id);
-/* May those without credentials do anything with that node? */
+/* Do these rights let clients without credentials do anything? */
 bool zk_acl_is_open(const struct ACL_vector *v);
 /* Are there credentials of our own, and are they an operator's? */
 bool zk_acls_has_own(const struct zk_acls *a);

@@ -74,7 +74,7 @@ struct zk_reply {
 	struct zk_stat stat;	  /* zk_get(), zk_exists(), zk_set() */
 	const int *errs;	  /* zk_multi: of each change; 0 beside the one that failed */
 	const char *path;	  /* zk_create() */
-	bool is_open;		  /* zk_get_acl() */
+	bool is_open;		  /* zk_get_acl(): clients without credentials may use the node */
 };
 
 typedef void (*zk_cb)(void *arg, const struct zk_reply *r);
@@ -142,7 +142,7 @@ int zk_multi_send(struct zk_multi *m, zk_cb cb, void *arg);
 /* Have we credentials of our own, beside those that are shared? Are they an operator's? */
 bool zk_has_own(const struct zk *z);
 bool zk_is_operator(const struct zk *z);
-/* Who may use that node: is_open if those without credentials may. */
+/* Read the rights of that node. The reply's is_open: clients without credentials may use the node. */
 int zk_get_acl(struct zk *z, const char *path, zk_cb cb, void *arg);
 /* Make that folder, if it is not there, for the host with these credentials. */
 int zk_enrol(struct zk *z, const char *path, const char *id, zk_cb cb, void *arg);

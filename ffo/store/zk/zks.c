@@ -213,8 +213,9 @@ static void rights_checked(void *arg, const struct zk_reply *r)
 }
 
 /*
- * Whoever reaches an ensemble may make a tree before its operators do, and make it open to all. The folders are
- * checked, too: in an open root they could be made, and the root closed after that.
+ * A stranger who reaches the ensemble may make a tree before the operators do, and leave it open to clients without
+ * credentials. The root's rights alone do not show that: the stranger may have made folders in an open root and closed
+ * the root after that. So the rights of all folders are read, and the root's last.
  */
 static void rights_check(struct zks *s)
 {
@@ -243,7 +244,7 @@ static void tree_checked(void *arg, const struct zk_reply *r)
 	if (err == -ENOTCONN || err == -ECANCELED)
 		return; /* there will be another connection */
 	if (err == -ENOENT) {
-		/* All of a tree is made at once, so another ffo would have made /version, too. */
+		/* An ffo makes all nodes of a tree in one step, so another ffo would have made /version, too. */
 		if (s->others_made)
 			refuse(s,
 			       "cannot be made: somebody has made a part of it. Remove it, or begin with another root");

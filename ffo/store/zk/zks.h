@@ -91,9 +91,9 @@ struct zks {
 	bool ready;		   /* requests are taken */
 	bool was_ready;		   /* requests were taken since the session began */
 	bool refused;		   /* the tree is not for us */
-	bool others_made;	   /* something of the tree was there when it was to be made */
-	bool is_open;	/* to those without credentials, as far as its rights were read */
-	int rights_err; /* of reading them */
+	bool others_made; /* a node of the tree was there when this ffo was to make the tree */
+	bool is_open;	  /* a node whose rights were read is open to clients without credentials */
+	int rights_err;	  /* the first error of reading rights, -errno; 0: none */
 	bool closing;
 	unsigned int refs;	 /* open handles */
 	struct log_limit damage; /* of lines about it */

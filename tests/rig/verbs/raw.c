@@ -324,6 +324,30 @@ int raw_call_fd(struct raw *r, uint16_t type, const void *req, size_t req_len, c
 	return call(r, type, req, req_len, NULL, 0, 0, fd, n_fds, resp, resp_len);
 }
 
+char *raw_mappings(unsigned n)
+{
+	int fd = memfd_create("many", MFD_CLOEXEC);
+	char *maps = mmap(NULL, n * 4096ull, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(fd >= 0 && !ftruncate(fd, n * 4096ll) && maps != MAP_FAILED);
+	for (uint64_t i = 0; i < n; i++)
+		if (mmap(maps + i * 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			 (off_t)((n - 1 - i) * 4096)) == MAP_FAILED)
+			vt_skip("%llu mappings cannot be made here", (unsigned long long)i);
+	memset(maps, 1, n * 4096ull);
+	close(fd);
+	return maps;
+}
+
+void raw_split_memory(unsigned n)
+{
+	char *p = vt_map(n * 4096ull);
+
+	memset(p, 1, n * 4096ull);
+	for (unsigned i = 0; i < n; i += 2)
+		CHECK(!mprotect(p + i * 4096ull, 4096, PROT_READ));
+}
+
 int raw_watch_pages(struct raw *r)
 {
 	struct ff_watch_pages_req req = { 0 };

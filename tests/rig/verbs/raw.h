@@ -63,12 +63,16 @@ int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len,
 int raw_call_fd(struct raw *r, uint16_t type, const void *req, size_t req_len, const int *fd,
 		unsigned n_fds, void *resp, size_t resp_len);
 /*
- * A call in two halves, so that others can call between them. raw_ask() is false when the router has closed. The answer is
- * to the last request but `behind`.
+ * A call in two halves, so that other clients can call between them. raw_ask() is false if the router has closed the
+ * connection. raw_answer() reads the answer to the request that was sent `behind` requests before the last one.
  */
 bool raw_ask(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
 	     size_t tail_size, uint16_t n_tail);
 int raw_answer(struct raw *r, uint16_t type, unsigned behind, void *resp, size_t resp_len);
+/* `n` shared mappings of one page each in a row, none of which the kernel can join with the next. Skips without room. */
+char *raw_mappings(unsigned n);
+/* Private memory of `n` pages that are read-only and writable by turns: as many mappings. */
+void raw_split_memory(unsigned n);
 /* WATCH_PAGES with a userfaultfd of this process: 0, and last_fd is the session's file, or -errno. */
 int raw_watch_pages(struct raw *r);
 /* PLACE_PAGES of a region of so many bytes; nothing is mapped. */

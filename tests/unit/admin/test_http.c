@@ -229,7 +229,7 @@ static void slow_readers(void **state)
 	assert_true(answers());
 }
 
-/* One that reads gets all of the text. */
+/* A client that goes on reading gets all of the metrics. */
 static void a_reader_gets_all(void **state)
 {
 	static char buf[65536];

@@ -395,7 +395,7 @@ static void a_share_of_the_buffers(void **state)
 	expect_works();
 }
 
-/* What is sent behind a block, up to 8 bytes in all, is nothing that another peer's block has left there. */
+/* A block is padded to a multiple of 8 bytes: the padding is zeros, not bytes of another peer's block. */
 static void what_goes_along_is_zeros(void **state)
 {
 	enum { LEN = sizeof(struct rio_head) + sizeof(struct wire_hdr) + 5, PAD = -LEN & 7 };

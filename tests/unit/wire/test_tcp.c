@@ -369,7 +369,7 @@ void __wrap_remote_drained(struct fast *f, struct wire_peer *p)
 	__real_remote_drained(f, p);
 }
 
-/* Who found no room for a small frame is told when there is room, and nobody else is. */
+/* A sender that found no room for a small frame is told when there is room; other senders are not. */
 static void room_is_told_of(void **state)
 {
 	struct wire_hdr ping = { .type = WIRE_PING };

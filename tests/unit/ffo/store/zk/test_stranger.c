@@ -2,8 +2,8 @@
 /* build: tests/rig/unit/zk_two.c tests/rig/unit/zk_rig.c ffr/lib/log.c -lzookeeper_st */
 /* timeout: 300 */
 /*
- * test_stranger.c - ffo/store/zk/acl.c, call.c and zks.c: what somebody can do who reaches the ensemble and has no
- * credentials: to a tree that was made with them, and before it is made.
+ * test_stranger.c - ffo/store/zk/acl.c, call.c and zks.c: what somebody can do who reaches the
+ * ensemble and has no credentials: to a tree that was made with them, and before it is made.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "ffo/store/zk/internal.h"
 #include "tests/rig/unit/zk_two.h"
 
-/* ---- the stranger ----------------------------------------------------------------------------- */
+/* ---- the stranger ---------------------------------------------------------------------------- */
 
 static struct zk *z; /* its paths are whole ones */
 static bool is_connected;
@@ -69,7 +69,7 @@ static void on_reply(void *arg, const struct zk_reply *r)
 		reply.err;                                                                         \
 	})
 
-/* ---- a tree that was made with credentials ------------------------------------------------------ */
+/* ---- a tree that was made with credentials --------------------------------------------------- */
 
 static char file[] = "/tmp/test_stranger.XXXXXX";
 static char root[32], locked[96]; /* the tree's, without and with the credentials */
@@ -100,7 +100,10 @@ static const char *in_root(const char *path)
 	return text;
 }
 
-/* What it names is of the tree: it reads, changes, adds and removes nothing, and is not told who may. */
+/*
+ * What it names is of the tree: it reads, changes, adds and removes nothing, and is not told who
+ * may.
+ */
 static void the_tree_is_closed(void **state)
 {
 	static const char *const nodes[] = {
@@ -140,9 +143,10 @@ static void the_tree_is_closed(void **state)
 }
 
 /*
- * What ZooKeeper itself does not keep from anybody, and freeflow cannot: that a node is there, and when it changes; nodes
- * beside the tree; and the end of another's session, whose number is told with its nodes and whose password follows from
- * the number. That needs no credentials, so only the network keeps strangers away (docs/operate/zookeeper.md).
+ * What ZooKeeper itself does not keep from anybody, and freeflow cannot: that a node is there, and
+ * when it changes; nodes beside the tree; and the end of another's session, whose number is told
+ * with its nodes and whose password follows from the number. That needs no credentials, so only the
+ * network keeps strangers away (docs/operate/zookeeper.md).
  */
 static void what_zookeeper_tells_all(void **state)
 {
@@ -163,7 +167,10 @@ static void what_zookeeper_tells_all(void **state)
 	z = NULL;
 }
 
-/* java.util.Random, from which ZooKeeper's SessionTrackerImpl and ZooKeeperServer take a session's password. */
+/*
+ * java.util.Random, from which ZooKeeper's SessionTrackerImpl and ZooKeeperServer take a session's
+ * password.
+ */
 static void password_of(int64_t id, char passwd[16])
 {
 	const uint64_t multiplier = 0x5deece66d, mask = (1ull << 48) - 1;
@@ -180,7 +187,9 @@ static void password_of(int64_t id, char passwd[16])
 	}
 }
 
-/* Somebody ends the session that way: the host takes another one, and publishes anew what it had. */
+/*
+ * A stranger ends the session that way: the host takes another one, and publishes anew what it had.
+ */
 static void a_session_that_a_stranger_ends(void **state)
 {
 	struct two *t = *state;
@@ -208,7 +217,7 @@ static void a_session_that_a_stranger_ends(void **state)
 	two_unwatch(&w);
 }
 
-/* ---- before the tree is made ---------------------------------------------------------------------- */
+/* ---- before the tree is made ----------------------------------------------------------------- */
 
 static void no_tree_yet(struct two *t)
 {
@@ -229,7 +238,10 @@ static void it_is_refused(struct two *t)
 	assert_int_equal(t->b.ready, 0);
 }
 
-/* A root that is empty and open to all: what ffo makes in it would be closed, but anybody could make more. */
+/*
+ * A root that is empty and open to all: what ffo makes in it would be closed, but anybody could
+ * make more.
+ */
 static void somebody_made_the_root(void **state)
 {
 	no_tree_yet(*state);
