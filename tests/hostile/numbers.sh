@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 900
-# numbers.sh - somebody knows all numbers of a container's objects, of its XRC domains, SRQs and QPs, its rkeys and
-# addresses: in a container of the same tenant, of another one, on the same host and on another. Who may talk to the container
-# reaches what it was given and not one byte more; who may not reaches nothing. When another tenant's container takes the
-# place, the connections and keys of the time before are of nothing.
+# numbers.sh - an attacker knows all numbers of a victim's objects: of its XRC domains, SRQs and QPs, its rkeys and addresses.
+# The attacker is in a container of the same tenant or of another one, on the same host or on another one. An attacker that may
+# talk to the victim reaches what it was given, and not one byte more; one that may not reaches nothing. When a container of
+# another tenant takes the victim's name and address, the connections and keys of the time before are worth nothing.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 
 own_lab --hosts 2 --containers 2
@@ -54,7 +54,7 @@ attacker=$!
 connected() {
 	grep -qs connected "$OUT/attack" || ended "$attacker"
 }
-wait_for 60 connected
+wait_for 60 connected || fail "the attacker does not connect"
 running "$attacker" || fail "$(cat "$OUT/attack" "$OUT/victim")"
 into_tenant h0c0 red >"$OUT/log" 2>&1 || fail "h0c0 is not of tenant red: $(cat "$OUT/log")"
 wait "$victim"

@@ -153,7 +153,8 @@ release() { # SUITE
 	! root_run ffctl doctor >"$TMP/log" 2>&1 || fail "all is well: $(<"$TMP/log")"
 	advice=$(sed -n 's/.*\(systemd-tmpfiles .*\); then start the containers.*/\1/p' "$TMP/log")
 	root_run sh -c "${advice:?}" || fail "the doctor's advice: $advice"
-	wait_for 20 answers || fail "no answer after $advice"
+	wait_for 20 answers || fail "no answer after $advice: $(root_run systemctl status ffr-admin.socket ffr.service 2>&1
+		root_run journalctl -o short-precise | tail -n 40; root_run ls -l /run/freeflow)"
 	[[ $(root_run stat -c %U /run/freeflow/containers/web) == freeflow ]] || fail "web has no folder"
 
 	step "$1: in a network of its own, as ffr(8) has it for a single host"
