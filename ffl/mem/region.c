@@ -349,6 +349,45 @@ struct place {
 	uint64_t off;
 };
 
+/* New pages for all of [at, at + len), which is registered. False: some are there already, or there is no memory. */
+static bool fill_new(int uffd, char *at, size_t len)
+{
+	struct uffdio_zeropage z = { .range = { (uintptr_t)at, len } };
+	unsigned tries = 0;
+
+	while (ioctl(uffd, UFFDIO_ZEROPAGE, &z)) {
+		if (z.zeropage > 0) {
+			z.range.start += (uint64_t)z.zeropage;
+			z.range.len -= (uint64_t)z.zeropage;
+		} else if (errno != EAGAIN || ++tries > PLACE_TRIES) {
+			return false;
+		} else {
+			sched_yield(); /* an event is to be read: some microseconds */
+		}
+		z.zeropage = 0;
+	}
+	return true;
+}
+
+/*
+ * Register [at, at + len) and make its pages present: at once, in half the time that a fault for each takes, or by
+ * faults, which tell when there is no memory. 0 or -1.
+ */
+static int fill(int uffd, char *at, size_t len)
+{
+	const uint64_t mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR;
+	struct uffdio_range r = { (uintptr_t)at, len };
+
+	if (mm_uffd_register(uffd, at, len, mode))
+		return -1;
+	if (fill_new(uffd, at, len))
+		return 0;
+	/* a fault must not wait for the router, which may have no memory, either */
+	if (ioctl(uffd, UFFDIO_UNREGISTER, &r) || mm_advise(at, len, MADV_POPULATE_WRITE))
+		return -1;
+	return mm_uffd_register(uffd, at, len, mode);
+}
+
 /*
  * `len` bytes of the file, mapped and present, which the router is told of; never in the
  * program's children. NULL: errno.
@@ -358,7 +397,6 @@ static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
 	struct ffl_file *f = file_get(ctx);
 	struct ff_place_pages_req req = { .len = len, .span = place->span, .off = place->off };
 	struct ff_place_pages_resp resp;
-	const uint64_t mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR;
 	unsigned num_fds = 0;
 	int uffd = -1, err = 0;
 	void *home;
@@ -376,9 +414,7 @@ static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
 		return ffl_err_ptr(err ? -err : EPROTO);
 	home = mm_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)resp.off);
 	err = home == MAP_FAILED ? errno : 0;
-	if (!err &&
-	    (mm_advise(home, len, MADV_DONTFORK) || mm_advise(home, len, MADV_POPULATE_WRITE) ||
-	     mm_uffd_register(uffd, home, len, mode))) {
+	if (!err && (mm_advise(home, len, MADV_DONTFORK) || fill(uffd, home, len))) {
 		err = errno;
 		mm_unmap(home, len);
 	}

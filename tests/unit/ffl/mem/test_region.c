@@ -227,6 +227,28 @@ static void within_a_window(void **state)
 	rg_gone(upper, p, len, 7);
 }
 
+/* A program that locks all of its memory: the new pages are there before they can be filled at once. */
+static void all_memory_is_locked(void **state)
+{
+	struct ibv_mr *mr;
+	char *p;
+
+	(void)state;
+	rg_need_uffd();
+	if (syscall(SYS_mlockall, MCL_FUTURE))
+		skip();
+	p = rg_map(8 * PG);
+	rg_fill(p, 8 * PG, 31);
+	mr = rg_reg(p, 8 * PG);
+	assert_int_equal(syscall(SYS_munlockall), 0);
+	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), 8 * PG);
+	rg_check(p, 8 * PG, 31);
+	*fake_shadow_at((uintptr_t)p + PG) = 0x31;
+	assert_int_equal(p[PG], 0x31);
+	rg_dereg(mr);
+	munmap(p, 8 * PG);
+}
+
 static void edge_page_of_a_replaced_neighbour(void **state)
 {
 	char *p = rg_map(4 * PG);
@@ -905,7 +927,7 @@ int main(void)
 
 	return UNIT_RUN(T(interior_is_replaced), T(less_than_a_page_is_left_alone),
 			T(untouched_memory_reads_zero), T(heap_bss_and_huge_pages), T(much_memory),
-			T(overlapping_mrs), T(within_a_window),
+			T(overlapping_mrs), T(within_a_window), T(all_memory_is_locked),
 			T(edge_page_of_a_replaced_neighbour), T(pages_of_another_context),
 			T(reregistered), T(unmapped_while_registered), T(moved), T(moved_in_parts),
 			T(grown), T(grown_in_place), T(made_shorter), T(dropped_pages_are_zero),
