@@ -7,9 +7,9 @@
  * -------------------
  * Replacing pages takes longer than copying them once. So of an MR with LAZY_MIN bytes or more only what is
  * replaced or shared already is claimed at first; the router reaches the rest through the process, and counts
- * (ffr/mem/heat.c). A part that was used for as many bytes as it has, and is used again, comes out of a socket as an
- * event some time later (ffr/ctl/hot.c). If the MR is still there, the part is replaced, and the router is told of
- * the further runs by MAP_MR. Who registers, moves the bytes once and deregisters, has nothing replaced.
+ * (ffr/mem/heat.c). A part that was used for three times as many bytes as it has, and is used again, comes out of a
+ * socket as an event some time later (ffr/ctl/hot.c). If the MR is still there, the part is replaced, and the router
+ * is told of the further runs by MAP_MR. Who registers, moves the bytes once and deregisters, has nothing replaced.
  *
  * Until it is replaced the MR is tracked (track.c): the router knows when the program moves the memory, or maps
  * something else there. A part is replaced for all MRs of the context that have it, since it is not tracked any more.
@@ -74,7 +74,7 @@ __asm__(".symver pthread_attr_setstack, pthread_attr_setstack@" LIBC_BASE);
 #endif
 
 #define LAZY_MIN    ((size_t)1 << 20) /* bytes of an MR */
-#define SLICE	    ((size_t)1 << 20) /* bytes between two releases of the region lock */
+#define SLICE	    ((size_t)2 << 20) /* bytes between two releases of the region lock */
 #define MAP_TRIES   1000u
 #define STACK	    ((size_t)128 << 10)
 #define STACK_LARGE ((size_t)2 << 20) /* for a program with much thread-local memory */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Bytes replaced at once; who touches them waits meanwhile. A multiple of a page. */
-#define FFL_WINDOW_MAX (1024u * 1024)
+#define FFL_WINDOW_MAX (2048u * 1024)
 
 /*
  * What windows need, once for a process: a userfaultfd of it from an open /dev/userfaultfd, and

@@ -434,9 +434,9 @@ struct ff_dereg_mr_resp {
  * WATCH_HEAT: once for each session; -EOPNOTSUPP: the router has a NIC; -EPERM: the process has other seccomp filters
  * than when the session began, or that cannot be found out. The descriptor is a socket. Packets come out of it, struct
  * ff_heat_event, for each part of an MR registered from then on that is reached by copies through the process and was
- * used: as many bytes as it has, or 16 times. None comes before the last one was answered by HEAT_DONE, and none once
- * the process has other filters. The socket hangs up when the thread that reads it is to end: when the process has
- * no other threads any more.
+ * used: several times as many bytes as it has, where a use counts as 64 KB at least. None comes before the last one was
+ * answered by HEAT_DONE, and none once the process has other filters. The socket hangs up when the thread that reads it
+ * is to end: when the process has no other threads any more.
  */
 struct ff_watch_heat_req {
 	uint32_t reserved;
@@ -449,7 +449,7 @@ struct ff_heat_event {
 	uint32_t reserved;
 	uint64_t va, len; /* bytes of the MR, at most FF_HEAT_SLICE; whole pages but at its ends */
 };
-#define FF_HEAT_SLICE ((uint64_t)1 << 20)
+#define FF_HEAT_SLICE ((uint64_t)2 << 20)
 
 /* HEAT_DONE: what the last event of WATCH_HEAT asked for is done. */
 struct ff_heat_done_req {

@@ -15,7 +15,7 @@
  * process's first thread. When there are others than when the session began, nothing is sent any more, and the router
  * goes on copying. Nor is anything sent when the first thread has ended, since nobody can tell of the others then. An
  * event is of FF_HEAT_SLICE at most, and a look comes before each, so that a look is not older than the work of some
- * 1 ms. The library itself keeps filters that are installed by libc's syscall() out of that time.
+ * 2 ms. The library itself keeps filters that are installed by libc's syscall() out of that time.
  *
  * A process ends when its last thread does. So every LOOK_MS the router looks whether a process has no other threads
  * than the library's, and hangs up then.

@@ -8,8 +8,9 @@
  * Giving the router pointers to private memory means to replace the pages beneath the program, which takes
  * longer than to copy them. So the library registers large memory as it is (ffl/mem/heat.c), and the router
  * copies through the process at first. It counts these copies, for each MR in parts of equal size, and puts
- * a part that is used again after all its bytes were moved into the session's ring. The control thread tells the
- * library (ctl/hot.c), which replaces what it likes of it, and says so by MAP_MR. Nothing depends on that but speed.
+ * a part that is used again after HEAT_TIMES its bytes were moved into the session's ring. The control thread tells
+ * the library (ctl/hot.c), which replaces what it likes of it, and says so by MAP_MR. Nothing depends on that but
+ * speed.
  *
  * The counts are the router's own: a client can make a part of its own memory hot by using it, and that is
  * all. They are kept in at most HEAT_PARTS words, however large an MR is said to be, and the bytes that are
@@ -17,12 +18,17 @@
  */
 #include "ffr/mem/heat.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <time.h>
 
+/* A part has what the library replaces at once (FF_HEAT_SLICE), or more. */
+#define SHIFT_MIN 21u
 /* With parts of 1 << SHIFT_MAX bytes used[] cannot overflow. */
-#define SHIFT_MIN 20u
-#define SHIFT_MAX 35u
+#define SHIFT_MAX 33u
+
+static_assert((1ull << SHIFT_MAX) / 16 * HEAT_TIMES < HEAT_TOLD / 2, "");
+static_assert(1ull << SHIFT_MIN == FF_HEAT_SLICE, "");
 
 struct heat *heat_new(const struct mr *mr)
 {
@@ -45,6 +51,7 @@ struct heat *heat_new(const struct mr *mr)
 	h->base = base;
 	h->shift = shift;
 	h->num = (uint32_t)num;
+	h->hot = (uint32_t)((num > 1 ? (uint64_t)1 << shift : len) / 16 * HEAT_TIMES);
 	return h;
 }
 

@@ -31,11 +31,17 @@ struct heat_ring {
 #define HEAT_PARTS 1024u
 /* A use counts as so many bytes at least: the longest copy that is made at once (soft/xfer.c). */
 #define HEAT_USE 65536u
+/*
+ * The client is told of a part when this many times its bytes were copied, and it is used again: until then copying
+ * takes about as much CPU time as replacing does. docs/internals/memory.md has the figures.
+ */
+#define HEAT_TIMES 3u
 
 struct heat {
 	uint64_t base;	/* address of the first part: the MR's, rounded down to a page */
 	uint32_t shift; /* a part has 1 << shift bytes */
 	uint32_t num;
+	uint32_t hot;	 /* bytes / 16: a part that was used more is told of */
 	uint32_t used[]; /* bytes / 16; HEAT_TOLD: the client knows */
 };
 #define HEAT_TOLD UINT32_MAX
@@ -56,19 +62,18 @@ void heat_tell(struct mr *mr, uint32_t part);
 static inline void heat_used(struct mr *mr, uint64_t va, uint32_t len)
 {
 	struct heat *h = mr->heat;
-	uint64_t size, part;
+	uint64_t part;
 	uint32_t add;
 
 	if (!h)
 		return;
-	size = (uint64_t)1 << h->shift;
 	part = (va - h->base) >> h->shift;
 	if (part >= h->num || h->used[part] == HEAT_TOLD)
 		return;
 	add = (len > HEAT_USE ? len : HEAT_USE) / 16;
 	if (h->used[part] < HEAT_TOLD - 1 - add)
 		h->used[part] += add;
-	if (h->used[part] > (uint32_t)(size / 16))
+	if (h->used[part] > h->hot)
 		heat_tell(mr, (uint32_t)part);
 }
 

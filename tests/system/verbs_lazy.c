@@ -170,7 +170,7 @@ static void lazy_short_messages(void)
 	theirs.mr = vt_reg(&b, theirs.p, len, ACCESS);
 	side_open(&mine, &a, len);
 	mark(mine.p, len, 1);
-	for (unsigned i = 0; i < 40; i++)
+	for (unsigned i = 0; i < 100; i++)
 		for (size_t off = i * 8; off < len; off += MB) {
 			post(&a, IBV_WR_RDMA_WRITE, &mine, &theirs, off, off, 8);
 			WANT_OK(a.scq, off);
@@ -203,7 +203,7 @@ static void lazy_overlap(void)
 	other.p = theirs.p + 3 * MB / 8;
 	other.mr = vt_reg(&b, other.p, 3 * MB, ACCESS);
 	mark(mine.p, len, 1);
-	for (unsigned i = 0; i < 2; i++) /* what is used again is replaced */
+	for (unsigned i = 0; i < 4; i++) /* what is used again and again is replaced */
 		pass(&a, IBV_WR_RDMA_WRITE, &mine, &theirs, len, MB);
 	WAIT_FOR(vt_mem_shared(theirs.p, len) == len);
 	for (unsigned i = 0; i < 3; i++) { /* it claims what is replaced */

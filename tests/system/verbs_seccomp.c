@@ -211,7 +211,7 @@ static void from_the_start(unsigned arg)
 	CHECK_OK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
 	CHECK_OK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog));
 	begin(&t);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 4; i++)
 		CHECK(write_all(&t));
 	WAIT_FOR(vt_mem_shared(t.to, LEN) == LEN && vt_mem_shared(t.from, LEN) == LEN);
 	_exit(0);

@@ -17,9 +17,9 @@
 #include "ffr/ctl/hot.c"
 #include "ffr/obj/stats.h"
 
-#define MB     ((uint64_t)1 << 20)
+#define EVENT  FF_HEAT_SLICE /* bytes of one */
 #define VA     (1ull << 40)
-#define LEN    (2047 * MB) /* parts of 2 MB */
+#define LEN    (2047 * EVENT) /* parts of two events */
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static struct ctl_rig *const g = &call_rig;
@@ -106,8 +106,8 @@ static void use(uint64_t part)
 	struct mr *mr = mr_get(ses(), reg.mr);
 
 	fast_lock(g->ctl.host);
-	for (unsigned i = 0; i <= 2 * MB / HEAT_USE; i++)
-		heat_used(mr, VA + part * 2 * MB, 8);
+	for (unsigned i = 0; i <= HEAT_TIMES * 2 * EVENT / HEAT_USE; i++)
+		heat_used(mr, VA + part * 2 * EVENT, 8);
 	fast_unlock(g->ctl.host);
 }
 
@@ -148,12 +148,12 @@ static void one_after_the_other(void **state)
 	want(VA);
 	want_none();
 	assert_int_equal(done(false), 0);
-	want(VA + MB);
+	want(VA + EVENT);
 	want_none();
 	assert_int_equal(done(false), 0);
-	want(VA + 10 * MB);
+	want(VA + 10 * EVENT);
 	assert_int_equal(done(false), 0);
-	want(VA + 11 * MB);
+	want(VA + 11 * EVENT);
 	assert_int_equal(done(false), 0);
 	want_none();
 }
@@ -168,14 +168,14 @@ static void false_answers(void **state)
 	assert_int_equal(done(true), 0);
 	want(VA);
 	assert_int_equal(done(false), 0);
-	want(VA + MB);
+	want(VA + EVENT);
 	assert_int_equal(done(false), 0);
 	assert_int_equal(done(false), -EINVAL);
 	use(1);
-	want(VA + 2 * MB);
+	want(VA + 2 * EVENT);
 	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, reg.mr), 0);
 	assert_int_equal(done(false), 0);
-	want(VA + 3 * MB); /* the library knows that it is gone */
+	want(VA + 3 * EVENT); /* the library knows that it is gone */
 	assert_int_equal(done(false), 0);
 	want_none();
 }
@@ -189,7 +189,7 @@ static void busy_parts(void **state)
 		want(VA);
 		assert_int_equal(done(true), 0);
 	}
-	want(VA + MB);
+	want(VA + EVENT);
 }
 
 static uint64_t copied_for(enum ff_why why)
@@ -203,7 +203,7 @@ static uint64_t copied_for(enum ff_why why)
 /* What is copied is shown with a reason, which is the client's word as far as it is one. */
 static void reasons(void **state)
 {
-	struct ff_reg_mr_req req = { .addr = 1ull << 41, .length = MB, .pd = pd };
+	struct ff_reg_mr_req req = { .addr = 1ull << 41, .length = EVENT, .pd = pd };
 	struct ff_reg_mr_resp resp;
 
 	(void)state;
@@ -212,23 +212,23 @@ static void reasons(void **state)
 	want(VA);
 	assert_int_equal(done_why(false, UINT32_MAX), 0);
 	assert_int_equal(copied_for(FF_WHY_OTHER), LEN);
-	want(VA + MB);
+	want(VA + EVENT);
 	assert_int_equal(done_why(false, FF_WHY_PINNED), 0);
 	assert_int_equal(copied_for(FF_WHY_PINNED), LEN);
 	req.access = ACCESS | FF_ACCESS_WHY(FF_WHY_UNUSED);
 	assert_int_equal(RIG_CALL(g, sock, REG_MR, &req, &resp), 0);
 	assert_int_equal(mr_get(ses(), resp.mr)->access, ACCESS);
-	assert_int_equal(copied_for(FF_WHY_UNUSED), MB);
+	assert_int_equal(copied_for(FF_WHY_UNUSED), EVENT);
 	req.access = ACCESS | FF_ACCESS_WHY_MASK;
 	assert_int_equal(RIG_CALL(g, sock, REG_MR, &req, &resp), 0);
 	assert_int_equal(mr_get(ses(), resp.mr)->access, ACCESS);
-	assert_int_equal(copied_for(FF_WHY_OTHER), MB);
+	assert_int_equal(copied_for(FF_WHY_OTHER), EVENT);
 	/* from now on it will not be shared any more */
 	status_of('S', 4, 2, 2);
 	use(1);
 	want_none();
 	assert_int_equal(copied_for(FF_WHY_UNUSED), 0);
-	assert_int_equal(copied_for(FF_WHY_SECCOMP), MB);
+	assert_int_equal(copied_for(FF_WHY_SECCOMP), EVENT);
 }
 
 static void parts_wait(void **state)

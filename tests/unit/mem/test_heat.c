@@ -7,8 +7,9 @@
 #include "tests/rig/unit/unit.h"
 #include "ffr/mem/heat.h"
 
-#define MB  ((uint64_t)1 << 20)
-#define BIT 65536u /* bytes of a copy */
+#define MB   ((uint64_t)1 << 20)
+#define PART FF_HEAT_SLICE /* bytes of a part that is not larger than it must be */
+#define BIT  65536u	   /* bytes of a copy */
 
 static struct session ses;
 static struct mr mr;
@@ -55,34 +56,58 @@ static void use(uint64_t from, uint64_t len)
 		heat_used(&mr, from + at, (uint32_t)(len - at < BIT ? len - at : BIT));
 }
 
+/* As often as it takes so that the next use is one too many. */
+static void use_up(uint64_t from, uint64_t len)
+{
+	for (unsigned i = 0; i < HEAT_TIMES; i++)
+		use(from, len);
+}
+
 static void a_part_is_hot_when_it_is_used_again(void **state)
 {
 	struct heat_part e;
 
 	(void)state;
-	begin(16 * MB, 3 * MB);
+	begin(16 * PART, 3 * PART);
 	assert_non_null(mr.heat);
-	use(17 * MB, MB);
+	use_up(17 * PART, PART);
 	assert_false(told(&e));
-	use(18 * MB - BIT, BIT);
+	use(18 * PART - BIT, BIT);
 	assert_true(told(&e));
 	assert_int_equal(e.mr, 0x70001);
-	assert_int_equal(e.va, 17 * MB);
-	assert_int_equal(e.len, MB);
+	assert_int_equal(e.va, 17 * PART);
+	assert_int_equal(e.len, PART);
 	assert_int_not_equal(e.at, 0);
 	/* once */
-	use(17 * MB, MB);
-	use(17 * MB, MB);
+	use_up(17 * PART, PART);
+	use_up(17 * PART, PART);
 	assert_false(told(&e));
 	/* and the others for themselves */
-	use(16 * MB, 3 * MB);
+	use_up(16 * PART, 3 * PART);
 	assert_false(told(&e));
-	use(16 * MB, 3 * MB);
+	use(16 * PART, 3 * PART);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 16 * PART);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 18 * PART);
+	assert_false(told(&e));
+	end();
+}
+
+/* What an MR has that is less than a part: its own bytes count. */
+static void a_part_that_is_all_of_the_mr(void **state)
+{
+	struct heat_part e;
+
+	(void)state;
+	begin(16 * MB, MB);
+	assert_int_equal(mr.heat->num, 1);
+	use_up(16 * MB, MB);
+	assert_false(told(&e));
+	use(16 * MB, BIT);
 	assert_true(told(&e));
 	assert_int_equal(e.va, 16 * MB);
-	assert_true(told(&e));
-	assert_int_equal(e.va, 18 * MB);
-	assert_false(told(&e));
+	assert_int_equal(e.len, MB);
 	end();
 }
 
@@ -91,13 +116,13 @@ static void short_uses_count_as_well(void **state)
 	struct heat_part e;
 
 	(void)state;
-	begin(16 * MB, 2 * MB);
-	for (unsigned i = 0; i < MB / HEAT_USE; i++)
-		heat_used(&mr, 16 * MB + i, 8);
+	begin(16 * PART, 2 * PART);
+	for (unsigned i = 0; i < HEAT_TIMES * PART / HEAT_USE; i++)
+		heat_used(&mr, 16 * PART + i, 8);
 	assert_false(told(&e));
-	heat_used(&mr, 16 * MB, 8);
+	heat_used(&mr, 16 * PART, 8);
 	assert_true(told(&e));
-	assert_int_equal(e.va, 16 * MB);
+	assert_int_equal(e.va, 16 * PART);
 	end();
 }
 
@@ -107,23 +132,23 @@ static void the_ends_are_the_mrs(void **state)
 	struct heat_part e;
 
 	(void)state;
-	begin(16 * MB + 100, 2 * MB + 50);
-	assert_int_equal(mr.heat->base, 16 * MB);
+	begin(16 * PART + 100, 2 * PART + 50);
+	assert_int_equal(mr.heat->base, 16 * PART);
 	assert_int_equal(mr.heat->num, 3);
-	use(16 * MB + 100, 2 * MB + 50);
+	use_up(16 * PART + 100, 2 * PART + 50);
 	assert_false(told(&e));
-	use(16 * MB + 100, 2 * MB + 50);
+	use(16 * PART + 100, 2 * PART + 50);
 	assert_true(told(&e));
-	assert_int_equal(e.va, 16 * MB + 100);
-	assert_int_equal(e.len, MB - 100);
+	assert_int_equal(e.va, 16 * PART + 100);
+	assert_int_equal(e.len, PART - 100);
 	assert_true(told(&e));
-	assert_int_equal(e.va, 17 * MB);
-	assert_int_equal(e.len, MB);
+	assert_int_equal(e.va, 17 * PART);
+	assert_int_equal(e.len, PART);
 	assert_false(told(&e));
-	for (unsigned i = 0; i < MB / HEAT_USE; i++)
-		heat_used(&mr, 18 * MB + 149, 1);
+	for (unsigned i = 0; i < HEAT_TIMES * PART / HEAT_USE; i++)
+		heat_used(&mr, 18 * PART + 149, 1);
 	assert_true(told(&e));
-	assert_int_equal(e.va, 18 * MB);
+	assert_int_equal(e.va, 18 * PART);
 	assert_int_equal(e.len, 150);
 	end();
 }
@@ -181,23 +206,23 @@ static void a_full_ring(void **state)
 	uint64_t n = 0, num = 1024;
 
 	(void)state;
-	begin(0, num * MB - 1);
+	begin(0, num * PART - 1);
 	assert_int_equal(mr.heat->num, num);
-	use(0, num * MB - 1);
+	use_up(0, num * PART - 1);
 	assert_false(told(&e));
-	use(0, num * MB - 1);
+	use(0, num * PART - 1);
 	while (told(&e))
-		assert_int_equal(e.va, MB * n++);
+		assert_int_equal(e.va, PART * n++);
 	assert_int_equal(n, HEAT_RING);
-	use(n * MB, BIT); /* the next use of each */
+	use(n * PART, BIT); /* the next use of each */
 	assert_true(told(&e));
-	assert_int_equal(e.va, n * MB);
+	assert_int_equal(e.va, n * PART);
 	assert_false(told(&e));
 	/* over its end */
 	for (n++; n < num; n++) {
-		use(n * MB, BIT);
+		use(n * PART, BIT);
 		assert_true(told(&e));
-		assert_int_equal(e.va, n * MB);
+		assert_int_equal(e.va, n * PART);
 	}
 	assert_false(told(&e));
 	end();
@@ -206,6 +231,7 @@ static void a_full_ring(void **state)
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(a_part_is_hot_when_it_is_used_again),
+			cmocka_unit_test(a_part_that_is_all_of_the_mr),
 			cmocka_unit_test(short_uses_count_as_well),
 			cmocka_unit_test(the_ends_are_the_mrs),
 			cmocka_unit_test(so_many_parts_at_most),
