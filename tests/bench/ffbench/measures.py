@@ -149,7 +149,7 @@ def registration_large(bench, lab):
             where=FREE),
         Row("registration-1g-again", "WRITEs over it, the second pass", "GB/s",
             [size / r["pass_ns"][1] for r in runs], "the fifth pass",
-            [size / r["pass_ns"][4] for r in runs], must=0.9, aim=1, sense=">=", where=FREE),
+            [size / r["pass_ns"][4] for r in runs], must=0.8, aim=1, sense=">=", where=FREE),
     ]
 
 
@@ -165,7 +165,7 @@ def first_message(bench, lab):
                     timeout=60), timeout=65))
         if not runs:
             continue
-        limits = {"must": 2, "aim": 1} if size == 64 << 20 else {}
+        limits = {"must": 4, "aim": 2} if size == 64 << 20 else {}
         rows.append(Row(key, f"the first message of {_size_name(size)}: register both sides, WRITE",
                         "ms", [(2 * r["reg_ns"] + r["pass_ns"][0]) / 1e6 for r in runs],
                         f"copying {_size_name(size)} (not warm)", [r["copy_ns"] / 1e6 for r in runs],
