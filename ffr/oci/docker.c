@@ -7,8 +7,8 @@
  * annotations of ours, labels are ignored. config.v2.json has the labels of the request and of the image
  * together. The author of the image is not trusted, so such labels count only if the text freeflow.io/ is nowhere
  * in the image's configuration. The text is searched instead of parsed, because dockerd's parser and ours may
- * read the same file differently. If a file cannot be read, the container does not start, because otherwise it
- * would run without the limits and the tenant that the operator has set.
+ * read the same file differently. If a file cannot be read, or a container of Docker's has none, the container does
+ * not start, because otherwise it would run without the limits and the tenant that the operator has set.
  *
  * Tests: unit/oci/test_state.c
  */
@@ -26,6 +26,7 @@
 #define CONFIG_MAX (8 << 20)
 #define DIGEST	   "sha256:"
 #define DIGEST_HEX 64
+#define BUNDLES	   "/moby"
 
 /* Docker's folder and storage driver, from "/var/lib/docker/DRIVER/.../merged": the driver is what image/ has, too. */
 static bool split_root(const char *rootfs, char root[PATH_MAX], const char **driver)
@@ -197,20 +198,35 @@ static int take_labels(json_t *words, const json_t *config, const char *root, co
 	return -EPERM;
 }
 
-json_t *docker_words(const char *rootfs, const char *id, char why[WHY_SZ])
+/* dockerd has containerd keep its containers' bundles in a folder of this name, .../moby/ID. */
+static bool is_dockers(const char *bundle)
+{
+	const char *id = strrchr(bundle, '/');
+
+	return id - bundle >= (ptrdiff_t)strlen(BUNDLES) &&
+	       !strncmp(id - strlen(BUNDLES), BUNDLES, strlen(BUNDLES));
+}
+
+json_t *docker_words(const char *bundle, const char *rootfs, const char *id, char why[WHY_SZ])
 {
 	char root[PATH_MAX], path[PATH_MAX];
-	json_t *config, *request, *words;
+	json_t *config = NULL, *request, *words;
 	const char *driver;
-	int err;
+	int err = -ENOENT;
 
-	if (!split_root(rootfs, root, &driver) ||
-	    snprintf(path, sizeof(path), "%s/containers/%s/config.v2.json", root, id) >=
+	if (split_root(rootfs, root, &driver) &&
+	    snprintf(path, sizeof(path), "%s/containers/%s/config.v2.json", root, id) <
 		    (int)sizeof(path))
+		config = json_of_roots(path, &err, why);
+	if (!config && err == -ENOENT && !is_dockers(bundle))
 		return json_object();
-	config = json_of_roots(path, &err, why);
-	if (!config) /* -ENOENT: another engine's container */
-		return err == -ENOENT ? json_object() : NULL;
+	if (!config && err == -ENOENT)
+		snprintf(why, WHY_SZ,
+			 "Docker's config.v2.json, which has the labels, is not where it should be "
+			 "for a container with the root %.200s",
+			 rootfs);
+	if (!config)
+		return NULL;
 	words = json_object();
 	snprintf(path, sizeof(path), "%.3000s/containers/%.900s/hostconfig.json", root, id);
 	request = json_of_roots(path, &err, why);

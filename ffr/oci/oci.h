@@ -77,9 +77,10 @@ json_t *oci_request(const struct oci_state *s, const struct oci_options *o, bool
 
 /*
  * Returns an object with the labels and annotations freeflow.io/... of the docker run that made the container. The
- * object is empty for other engines. Returns NULL, with why, if they cannot be told from the image's.
+ * object is empty for other engines. Returns NULL, with why, if they cannot be told from the image's, or if Docker's
+ * record of the container is not found. `bundle` is absolute.
  */
-json_t *docker_words(const char *rootfs, const char *id, char why[WHY_SZ]);
+json_t *docker_words(const char *bundle, const char *rootfs, const char *id, char why[WHY_SZ]);
 
 /* ---- rootfs.c: what is in the image ---- */
 

@@ -330,7 +330,7 @@ static bool take_all(json_t *request, const json_t *words, const char *what, cha
 /* What docker run was given counts always: it is the operator's word. */
 static bool take_docker(json_t *request, const struct oci_state *s, char why[WHY_SZ])
 {
-	json_t *words = docker_words(s->rootfs, s->id, why);
+	json_t *words = docker_words(s->bundle, s->rootfs, s->id, why);
 	bool ok = words && take_all(request, words, "label or annotation", why);
 
 	json_decref(words);

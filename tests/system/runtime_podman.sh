@@ -3,8 +3,10 @@
 # all: netns
 # timeout: 360
 # runtime_podman.sh - one flag for engines with CDI, in podman: --device freeflow.io/rdma=NAME, with the specification that
-# ffctl cdi writes; a container that the operator has added, and one that nobody knew.
+# ffctl cdi writes; a container that the operator has added, and one that nobody knew. With this machine's podman, and
+# with Debian 13's.
 . "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/trixie.sh"
 
 command -v podman >/dev/null || skip "no podman (make deps)"
 command -v runc >/dev/null || skip "no runc"
@@ -13,18 +15,19 @@ command -v runc >/dev/null || skip "no runc"
 own_lab --containers 1
 tar=$(image_tar debian12) || skip "no image can be made here"
 
-store=$(mktemp -d /tmp/freeflow-podman.XXXXXX)
 trap 'rm -rf "$store"; end_test' EXIT
 
-# In a mount namespace of its own, where /run/cdi is the lab's. The limits are below those of this machine.
+# In a mount namespace of its own, where /run/cdi is the lab's, and /usr is of $usr. The limits are below those of this
+# machine.
 pod() { # SPECIFICATION ARGS...
 	# shellcheck disable=SC2016
 	unshare --mount --propagation private /bin/bash -ec '
 		mkdir -p /run/cdi
 		mount -t tmpfs tmpfs /run/cdi
 		cp "$1" /run/cdi/freeflow.json
-		shift
-		exec podman "$@"' - "$1" --root "$store/root" --runroot "$store/run" --tmpdir "$store/tmp" \
+		mount --rbind "$2" /usr
+		shift 2
+		exec podman "$@"' - "$1" "$usr" --root "$store/root" --runroot "$store/run" --tmpdir "$store/tmp" \
 		--cgroup-manager cgroupfs --events-backend none --storage-driver vfs --runtime "$(command -v runc)" "${@:2}"
 }
 
@@ -41,32 +44,43 @@ router_ctl container add web --ip 10.88.1.2 >/dev/null || fail "container add"
 router_ctl cdi --write "$OUT/cdi.json" || fail "cdi --write"
 grep -q '"name": "web"' "$OUT/cdi.json" || fail "$(<"$OUT/cdi.json")"
 [[ $(stat -c %a "$OUT/cdi.json") == 644 ]] || fail "its mode is $(stat -c %a "$OUT/cdi.json")"
-pod "$OUT/cdi.json" import "$tar" ff:test >/dev/null 2>&1 || fail "podman import"
-out=$(run ff:test true) || skip "podman does not run here: $(tail -n 1 <<<"$out")"
 
-step "one that the operator has added"
-out=$(run --device freeflow.io/rdma=web ff:test ibv_devinfo -v) || fail "$out"
-[[ $out == *10.88.1.2* ]] || fail "$out"
-known web || fail "it went with its end"
-! router_ctl --json container show web | grep >/dev/null '"runs"' || fail "it runs after its end"
+with() { # USR: what the flag does with the podman in that folder
+	usr=$1
+	store=$(mktemp -d /tmp/freeflow-podman.XXXXXX)
+	version=$(pod "$OUT/cdi.json" --version)
+	pod "$OUT/cdi.json" import "$tar" ff:test >/dev/null 2>&1 || fail "podman import"
+	out=$(run ff:test true) || skip "$version does not run here: $(tail -n 1 <<<"$out")"
 
-step "one that nobody knew"
-out=$(run --device freeflow.io/rdma=auto --hostname zed ff:test ibv_devinfo) || fail "$out"
-[[ $out == *"hca_id:	ff0"* ]] || fail "$out"
-! known zed || fail "it is known after its end"
+	step "$version: one that the operator has added"
+	out=$(run --device freeflow.io/rdma=web ff:test ibv_devinfo -v) || fail "$out"
+	[[ $out == *10.88.1.2* ]] || fail "$out"
+	known web || fail "it went with its end"
+	! router_ctl --json container show web | grep >/dev/null '"runs"' || fail "it runs after its end"
 
-step "a container has one device"
-out=$(run --device freeflow.io/rdma=web --device freeflow.io/rdma=auto --hostname zed ff:test true) && fail "it has two"
-[[ $out == *"a container has one RDMA device"* ]] || fail "$out"
-! known zed || fail "the second one is known"
-! router_ctl --json container show web | grep >/dev/null '"runs"' || fail "the first one runs"
+	step "$version: one that nobody knew"
+	out=$(run --device freeflow.io/rdma=auto --hostname zed ff:test ibv_devinfo) || fail "$out"
+	[[ $out == *"hca_id:	ff0"* ]] || fail "$out"
+	! known zed || fail "it is known after its end"
 
-step "an image's annotations are not the operator's word"
-out=$(run --device freeflow.io/rdma=auto --hostname zed --annotation freeflow.io/name=web ff:test ibv_devinfo -v) ||
-	fail "$out"
-[[ $out != *10.88.1.2* ]] || fail "an annotation chose the name: $out"
+	step "$version: a container has one device"
+	out=$(run --device freeflow.io/rdma=web --device freeflow.io/rdma=auto --hostname zed ff:test true) && fail "it has two"
+	[[ $out == *"a container has one RDMA device"* ]] || fail "$out"
+	! known zed || fail "the second one is known"
+	! router_ctl --json container show web | grep >/dev/null '"runs"' || fail "the first one runs"
 
-step "one that the specification does not have"
-out=$(run --device freeflow.io/rdma=none ff:test true) && fail "it started"
-[[ $out == *"freeflow.io/rdma=none"* ]] || fail "$out"
+	step "$version: an image's annotations are not the operator's word"
+	out=$(run --device freeflow.io/rdma=auto --hostname zed --annotation freeflow.io/name=web ff:test ibv_devinfo -v) ||
+		fail "$out"
+	[[ $out != *10.88.1.2* ]] || fail "an annotation chose the name: $out"
+
+	step "$version: one that the specification does not have"
+	out=$(run --device freeflow.io/rdma=none ff:test true) && fail "it started"
+	[[ $out == *"freeflow.io/rdma=none"* ]] || fail "$out"
+	rm -rf "$store"
+}
+
+with /usr
+root=$(trixie_root) || skip "Debian 13's podman cannot be had here"
+with "$root/usr"
 exit 0

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# trixie.sh - Debian 13's engines on this machine, whatever its own are: Docker 26 and containerd 1.7, with CDI. Sourced after
+# trixie.sh - Debian 13's engines on this machine, whatever its own are: Docker 26, containerd 1.7 and podman 5, with CDI. Sourced after
 # lab.sh.
 #
 # Their packages are extracted once, and not installed. An engine runs in the network namespace of a lab's host and in a
@@ -8,7 +8,7 @@
 # machine's. So whatever it mounts, and the names that it gives network namespaces, go with its last process.
 . "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
 
-TRIXIE_PACKAGES=docker.io,docker-cli,docker-compose,containerd,runc,iptables,containernetworking-plugins
+TRIXIE_PACKAGES=podman,docker.io,docker-cli,docker-compose,containerd,runc,iptables,containernetworking-plugins
 TRIXIE_PACKAGES+=,bash,dash,coreutils,mount,util-linux,iproute2,libc-bin,libjansson4 # the last one for ff-hook
 
 # Prints the folder with their /usr.
@@ -43,12 +43,15 @@ trixie_become() { # ROOT HOST CMD...
 
 # ---- Docker ------------------------------------------------------------------------------------
 
-# An engine in that folder, which has specifications in FOLDER/cdi; docker is its client. False where it does not start.
-trixie_docker_start() { # ROOT HOST FOLDER
+# An engine in that folder, which has specifications in FOLDER/cdi; docker is its client. False where it does not start. FEATURE:
+# one more of dockerd's features.
+trixie_docker_start() { # ROOT HOST FOLDER [FEATURE]
 	DOCKER_FOLDER=$3
+	local more=
+	[[ -z ${4-} ]] || more=", \"$4\": true"
 	mkdir -p "$3/cdi"
 	cat >"$3/daemon.json" <<-JSON
-		{"features": {"cdi": true}, "cdi-spec-dirs": ["$3/cdi"]}
+		{"features": {"cdi": true$more}, "cdi-spec-dirs": ["$3/cdi"]}
 	JSON
 	trixie_become "$1" "$2" dockerd --config-file "$3/daemon.json" -H "unix://$3/docker.sock" --data-root "$3/data" \
 		--exec-root "$3/exec" --pidfile "$3/pid" </dev/null >"$3/log" 2>&1 &

@@ -114,7 +114,9 @@ static void what_does_not_fit_is_no_json(void **state)
 
 static json_t *request(const char *annotations, const struct oci_options *o)
 {
-	struct oci_state s = { .hostname = (char *)"web", .rootfs = (char *)"/" };
+	struct oci_state s = { .hostname = (char *)"web",
+			       .rootfs = (char *)"/",
+			       .bundle = (char *)"/" };
 	json_t *r;
 
 	s.annotations = json_loads(annotations, 0, NULL);
@@ -248,13 +250,19 @@ static void put(const char *path, mode_t mode, const char *text)
 	assert_int_equal(chmod(whole, mode), 0);
 }
 
+#define DOCKERS "/run/containerd/io.containerd.runtime.v2.task/moby"
+#define PODMANS "/var/lib/containers/storage/overlay-containers"
+
+static const char *bundle = PODMANS; /* the container's, without its id */
+
 static json_t *words_of(const char *rootfs, const char *id)
 {
-	char path[256];
+	char path[256], whole[256];
 
 	snprintf(path, sizeof(path), "%s/docker/%s", dir, rootfs);
+	snprintf(whole, sizeof(whole), "%s/%s", bundle, id);
 	why[0] = '\0';
-	return docker_words(path, id, why);
+	return docker_words(whole, path, id, why);
 }
 
 static void assert_words(const char *rootfs, const char *id, const char *want)
@@ -335,6 +343,13 @@ static void labels_of_the_command_line(void **state)
 	/* another engine's container */
 	assert_words(MERGED, "c2", "{}");
 	assert_words("merged", "c1", "{}");
+	bundle = "/run/containerd/amoby";
+	assert_words("merged", "c1", "{}");
+	/* one of Docker's that has its record elsewhere, or none */
+	bundle = DOCKERS;
+	assert_refused("merged", "c1", "config.v2.json");
+	assert_refused(MERGED, "c2", "config.v2.json");
+	bundle = PODMANS;
 	snprintf(command, sizeof(command), "rm -r %s/docker", dir);
 	assert_int_equal(system(command), 0);
 }
@@ -402,7 +417,10 @@ static void words_count(void **state)
 	};
 	const struct oci_options none = { 0 };
 	char root[64], command[64], text[256];
-	struct oci_state s = { .id = "c1", .hostname = (char *)"web", .rootfs = root };
+	struct oci_state s = { .id = "c1",
+			       .hostname = (char *)"web",
+			       .rootfs = root,
+			       .bundle = (char *)DOCKERS "/c1" };
 
 	(void)state;
 	snprintf(root, sizeof(root), "%s/docker/" MERGED, dir);
