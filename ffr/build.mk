@@ -10,6 +10,13 @@ FFR_SRCS := $(filter-out ffr/main.c $(FFCTL_SRCS) $(OCI_SRCS) $(K8S_SRCS),$(wild
 
 $(B)/libffr.a: $(patsubst %.c,$(B)/%.o,$(FFR_SRCS))
 
+# The page is part of the program, and so is its policy, which lets the browser run this script and apply this style only.
+$(B)/ffr/admin/page.o: OUR_CFLAGS += -Wa,-I$(B)
+$(B)/ffr/admin/page.o: ffr/admin/status.html $(B)/ffr/admin/page.csp
+$(B)/ffr/admin/page.csp: ffr/admin/status.html ffr/admin/csp
+	@mkdir -p $(@D)
+	ffr/admin/csp $< >$@
+
 # The two archives need each other: ffo logs through ffr/lib/log.c, the router is a client of ffo's.
 $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 	@mkdir -p $(@D)
@@ -17,7 +24,7 @@ $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 		-luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
 		-lbsd -lpthread
 
-$(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(addprefix $(B)/ffr/,lib/log.o lib/cgroup.o lib/addr.o oci/rootfs.o)
+$(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(addprefix $(B)/ffr/,lib/log.o lib/cgroup.o lib/addr.o lib/advice.o oci/rootfs.o)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lncurses -ltinfo -lpthread
 

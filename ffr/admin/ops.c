@@ -66,7 +66,7 @@ static json_t *container_json(const struct admin_conf *a, const struct container
 	return j;
 }
 
-static json_t *usage_json(const struct container *c)
+json_t *usage_json(const struct container *c)
 {
 	json_t *j = json_object();
 

@@ -32,7 +32,7 @@ void sums_add(struct sums *t, const struct container *c)
 	stats_of_container(c, &t->stats, &t->lat);
 }
 
-static json_t *counters_json(const struct ff_stats *st)
+json_t *counters_json(const struct ff_stats *st)
 {
 	json_t *j = json_object();
 
@@ -54,7 +54,7 @@ static json_t *completions_json(const struct ff_stats *st)
 }
 
 /* [bound, count] of each bucket that has any; the one without a bound has the longest time. */
-static json_t *latency_json(const struct lat *h)
+json_t *latency_json(const struct lat *h)
 {
 	json_t *buckets = json_array();
 	uint64_t total = lat_total(h);

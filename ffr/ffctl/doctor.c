@@ -16,6 +16,7 @@
 
 #include "ffo/base/limits.h"
 #include "ffr/ffctl/ffctl.h"
+#include "ffr/lib/advice.h"
 #include "ffr/lib/version.h"
 
 #define SPACE_MIN 65536	  /* bytes, for a change of the store and its log */
@@ -65,40 +66,12 @@ static void check_router(struct doctor *d)
 	d->health = ask(d, "health", NULL, false);
 	d->containers = ask(d, "containers", NULL, true);
 	if (d->health && !json_is_true(json_object_get(d->health, "userfaultfd")))
-		finding(&d->f, FINDING_NOTE,
-			"Linux 6.1 and later have it; a router in a container needs --device "
-			"/dev/userfaultfd",
+		finding(&d->f, FINDING_NOTE, ADVICE_UFFD,
 			"router: no /dev/userfaultfd: programs' private memory is copied twice, large "
 			"transfers are slow");
 }
 
 /* ---- the orchestrator and other hosts ------------------------------------------------------------- */
-
-static const char *orchestrator_advice(const char *why)
-{
-	static const struct {
-		const char *word, *advice;
-	} known[] = {
-		{ "store accept",
-		  "give the orchestrator its store back; where it is lost, set policy and tenants' "
-		  "limits again and run `ffctl store accept` on each host" },
-		{ "refused", "start ffo there, or correct `orchestrator` in ffr.conf" },
-		{ "not answer", "a firewall drops it, or its host is down" },
-		{ "timed out", "a firewall drops it, or its host is down" },
-		{ "No such file", "start ffo here, or correct `orchestrator` in ffr.conf" },
-		{ "ertificate",
-		  "wire_cert, wire_key and wire_ca of ffr.conf and ffo's own must be of one "
-		  "CA, and the dates right" },
-		{ "unreachable", "there is no route to it" },
-		{ "store ",
-		  "restore the file from a copy, or move it away to begin with an empty store" },
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (strstr(why, known[i].word))
-			return known[i].advice;
-	return "journalctl SYSLOG_IDENTIFIER=ffr tells more; docs/operate/several-hosts.md has the set-up";
-}
 
 /* Reading goes on without space, so the orchestrator is connected, but nothing can be added. */
 static void check_space(struct doctor *d, const char *store)
@@ -130,7 +103,7 @@ static bool check_orchestrator(struct doctor *d)
 		finding(&d->f, FINDING_OK, NULL, "orchestrator: %s, connected", str_of(o, "where"));
 		return true;
 	}
-	finding(&d->f, FINDING_PROBLEM, orchestrator_advice(why),
+	finding(&d->f, FINDING_PROBLEM, advice_orchestrator(why),
 		"orchestrator: %s: %s; what is known goes on, nothing new can be added or found",
 		str_of(o, "where"), *why ? why : "not connected yet");
 	return false;
@@ -161,8 +134,7 @@ static void check_host(struct doctor *d, const json_t *host)
 	int err;
 
 	if (!json_is_true(json_object_get(host, "up"))) {
-		finding(&d->f, FINDING_PROBLEM,
-			"ffctl doctor on that host; what was moved away for good: container claim --force",
+		finding(&d->f, FINDING_PROBLEM, ADVICE_HOST_DOWN,
 			"host %s: the orchestrator has not heard of it for a while", name);
 		return;
 	}
@@ -186,8 +158,7 @@ static void check_host(struct doctor *d, const json_t *host)
 			"host %s: %s: %s; programs see \"transport retry counter exceeded\"", name,
 			wire, strerror(-err));
 	else if (p && json_is_true(json_object_get(p, "wanted")) && *str_of(p, "why"))
-		finding(&d->f, FINDING_PROBLEM,
-			"its log (journalctl SYSLOG_IDENTIFIER=ffr) has the other half",
+		finding(&d->f, FINDING_PROBLEM, ADVICE_HOST_UNREACHED,
 			"host %s: %s: no connection: %s", name, wire, str_of(p, "why"));
 	else
 		finding(&d->f, FINDING_OK, NULL, "host %s: %s %s", name, wire,
@@ -247,27 +218,22 @@ static json_t *counters(struct doctor *d, const char *name)
 static void check_traffic(struct doctor *d, const char *name)
 {
 	json_t *first = counters(d, name), *then;
-	json_int_t limited, rnr, retries;
+	json_int_t grown;
 
 	usleep(SAMPLE_US);
 	then = counters(d, name);
-	limited = int_of(then, "throttled_ns") - int_of(first, "throttled_ns");
-	rnr = int_of(then, "rnr") - int_of(first, "rnr");
-	retries = int_of(then, "retries") - int_of(first, "retries");
-	if (limited > 0)
-		finding(&d->f, FINDING_PROBLEM,
-			"ffctl container show and ffctl tenant list have the limits",
-			"container %s: throttled: it waits for its rate limit, or its tenant's",
-			name);
-	if (rnr > 0)
-		finding(&d->f, FINDING_NOTE,
-			"programs post too few receives, or are too slow to post them",
-			"container %s: %lld times in a second its peer had no receive posted (RNR)",
-			name, (long long)rnr);
-	if (retries > 0)
-		finding(&d->f, FINDING_NOTE, NULL,
-			"container %s: %lld requests in a second were sent again", name,
-			(long long)retries);
+	for (size_t i = 0; i < NUM_TRAFFIC_PROBLEMS; i++) {
+		const struct traffic_problem *p = &traffic_problem[i];
+
+		grown = int_of(then, p->counter) - int_of(first, p->counter);
+		if (grown > 0 && p->is_note)
+			finding(&d->f, FINDING_NOTE, p->advice,
+				"container %s: %lld times in a second %s", name, (long long)grown,
+				p->text);
+		else if (grown > 0)
+			finding(&d->f, FINDING_PROBLEM, p->advice, "container %s: %s", name,
+				p->text);
+	}
 	json_decref(first);
 	json_decref(then);
 }
@@ -282,7 +248,7 @@ static void check_quotas(struct doctor *d, const json_t *c)
 		json_int_t most = int_of(limits, key);
 
 		if (most > 0 && json_integer_value(used) >= most)
-			finding(&d->f, FINDING_PROBLEM, "ffctl container set NAME raises it",
+			finding(&d->f, FINDING_PROBLEM, ADVICE_QUOTA,
 				"container %s: it has all %lld of %s: its next call that needs one fails",
 				str_of(c, "name"), (long long)most, key);
 	}
@@ -299,7 +265,7 @@ static void check_container(struct doctor *d, const char *name, pid_t pid)
 	}
 	heard = json_object_get(c, "heard");
 	if (int_of(heard, "refused"))
-		finding(&d->f, FINDING_PROBLEM, "ffctl container check NAME --pid PID",
+		finding(&d->f, FINDING_PROBLEM, ADVICE_REFUSED,
 			"container %s: %lld programs were refused, the last %lld s ago: %s", name,
 			(long long)int_of(heard, "refused"), (long long)int_of(heard, "refused_s"),
 			str_of(heard, "refused_why"));

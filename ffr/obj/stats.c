@@ -52,6 +52,13 @@ static void add_targets(const struct container *c, const struct session *s, stru
 				stats_add(st, &qp->stats);
 }
 
+void stats_of_qp(const struct qp *qp, struct ff_stats *st, struct lat *lat)
+{
+	stats_add(st, &qp->stats);
+	if (lat && qp->lat.hist)
+		lat_add(lat, qp->lat.hist);
+}
+
 static void add_qps(const struct session *s, struct ff_stats *st, struct lat *lat)
 {
 	const struct obj_table *qps = &s->tab[OBJ_QP];
@@ -59,11 +66,8 @@ static void add_qps(const struct session *s, struct ff_stats *st, struct lat *la
 
 	for (uint32_t i = 0; i < qps->size; i++) {
 		qp = obj_of(qps->slot[i], qp);
-		if (!qp)
-			continue;
-		stats_add(st, &qp->stats);
-		if (lat && qp->lat.hist)
-			lat_add(lat, qp->lat.hist);
+		if (qp)
+			stats_of_qp(qp, st, lat);
 	}
 }
 
@@ -77,7 +81,7 @@ struct ff_stats stats_of_session(const struct session *s)
 	return st;
 }
 
-void stats_of_container(const struct container *c, struct ff_stats *st, struct lat *lat)
+void stats_beside_qps(const struct container *c, struct ff_stats *st, struct lat *lat)
 {
 	const struct session *s;
 
@@ -89,8 +93,16 @@ void stats_of_container(const struct container *c, struct ff_stats *st, struct l
 		stats_add(st, &s->stats);
 		if (lat)
 			lat_add(lat, &s->lat);
-		add_qps(s, st, lat);
 	}
+}
+
+void stats_of_container(const struct container *c, struct ff_stats *st, struct lat *lat)
+{
+	const struct session *s;
+
+	stats_beside_qps(c, st, lat);
+	LIST_FOREACH(s, &c->sessions, entry)
+		add_qps(s, st, lat);
 	add_targets(c, NULL, st);
 }
 

@@ -127,6 +127,12 @@ uint64_t stats_status(const struct ff_stats *st, unsigned status);
 struct ff_stats stats_of_session(const struct session *s);
 /* Adds a container's, and its histogram unless that is NULL. Control thread. */
 void stats_of_container(const struct container *c, struct ff_stats *st, struct lat *lat);
+/*
+ * The parts of that, for who cannot do all of it in one turn: what is counted outside of QPs, gone ones among it, and
+ * what one QP counts, XRC_RECV QPs (xrc.h) beside those of sessions' handles. Control thread.
+ */
+void stats_beside_qps(const struct container *c, struct ff_stats *st, struct lat *lat);
+void stats_of_qp(const struct qp *qp, struct ff_stats *st, struct lat *lat);
 /* The QP goes; what it counted is its session's. [lock] */
 void stats_fold_qp(struct qp *qp);
 

@@ -78,6 +78,7 @@ FOLDERS = {
     "system/*.c": {"test": "netns", "all": "system-san", "night": "docker"},
     "hostile": {"all": "hostile"},
     "programs": {"night": "netns hosts"},
+    "web": {"night": "netns"},
     "vm": {"all": "vm"},
     "arm64": {"night": "arm64"},
     "conformance": {"test": "conformance"},
@@ -319,7 +320,7 @@ class Plan:
         self.scripts("conformance", "conformance")
         self.packages()
         self.scripts("vm", "vm")
-        for folder in ("system", "hostile", "programs"):
+        for folder in ("system", "hostile", "programs", "web"):
             self.system(folder)
         arm64 = self.arm64() if "arm64" in kinds else []
         self.jobs = [j for j in self.jobs if j.kind in kinds and j.level in self.levels and

@@ -146,7 +146,7 @@ def check_rules(path, families):
 
 
 def check_bad_requests(path):
-    check(ask(path, request("GET /"))[0] == 404, "GET /")
+    check(ask(path, request("GET /nothing"))[0] == 404, "GET /nothing")
     status, headers, _ = ask(path, request("POST /metrics", "Content-Length: 0\r\n"))
     check(status == 405 and headers["allow"] == "GET, HEAD", "POST", status)
     status, _, body = ask(path, request("HEAD /metrics"))

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_http.c - the metrics' HTTP server: clients that say nothing, little, half or too much, that read slowly or not at
- * all, and requests that are refused. The clock is the test's, so that time-outs take no time; the text is, too.
+ * all, requests that are refused, and what a browser is told to do with the status page. The clock is the test's, so that
+ * time-outs take no time; the text is, too.
  * build: -Wl,--wrap=metrics_text
  */
 #include "tests/rig/unit/unit.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <openssl/evp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,6 +22,7 @@
 #include <uv.h>
 
 #include "ffr/admin/metrics.h"
+#include "ffr/admin/status.h"
 
 #define SILENT	    20	       /* more than http.c takes at once */
 #define TIMEOUT_SEC 6	       /* more than http.c waits for a client */
@@ -122,19 +127,149 @@ static bool answers(void)
 	return status_of("GET /x") == 404;
 }
 
-static void only_gets_of_metrics_are_answered(void **state)
+static void only_gets_of_what_there_is_are_answered(void **state)
 {
 	static const char *const methods[] = { "POST", "PUT", "DELETE", "OPTIONS", "PATCH" };
 	char what[32];
 
 	(void)state;
-	assert_int_equal(status_of("GET /"), 404);
+	assert_int_equal(status_of("GET /"), 200);
+	assert_int_equal(status_of("HEAD /"), 200);
+	assert_int_equal(status_of("GET /status"), 404);
+	assert_int_equal(status_of("GET /status.html"), 404);
+	assert_int_equal(status_of("POST /"), 405);
+	assert_int_equal(status_of("POST /status.json"), 405);
 	assert_int_equal(status_of("HEAD /metricsx"), 404);
 	for (size_t i = 0; i < COUNT(methods); i++) {
 		snprintf(what, sizeof(what), "%s /metrics", methods[i]);
 		assert_int_equal(status_of(what), 405);
 	}
 }
+
+/* ---- the page ----------------------------------------------------------------------------------- */
+
+/* 'sha256-...' of what is between the tags, which the page has once. */
+static void digest(const char *open, const char *close, char out[64])
+{
+	const char *begin = strstr(status_page, open), *end = strstr(status_page, close);
+	unsigned char sum[32], text[45];
+
+	assert_non_null(begin);
+	begin += strlen(open);
+	assert_true(end > begin);
+	assert_null(strstr(begin, open));
+	assert_true(EVP_Digest(begin, (size_t)(end - begin), sum, NULL, EVP_sha256(), NULL));
+	EVP_EncodeBlock(text, sum, sizeof(sum));
+	snprintf(out, 64, "'sha256-%s'", (const char *)text);
+}
+
+static void the_policy_lets_this_page_alone_run(void **state)
+{
+	char script[64], style[64], want[512];
+
+	(void)state;
+	digest("<script>", "</script>", script);
+	digest("<style>", "</style>", style);
+	snprintf(want, sizeof(want),
+		 "default-src 'none'; script-src %s; style-src %s; connect-src 'self'; base-uri "
+		 "'none'; form-action 'none'; frame-ancestors 'none'",
+		 script, style);
+	assert_string_equal(status_policy, want);
+}
+
+static void the_page_comes_with_its_policy(void **state)
+{
+	static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+	char buf[65536] = "", want[600];
+	int s = dial();
+
+	(void)state;
+	assert_int_equal(send(s, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+	turns();
+	assert_true(read(s, buf, sizeof(buf) - 1) > 0);
+	close(s);
+	turns();
+	snprintf(want, sizeof(want), "\r\nContent-Security-Policy: %s\r\n", status_policy);
+	assert_non_null(strstr(buf, want));
+	assert_non_null(strstr(buf, "\r\nContent-Type: text/html; charset=utf-8\r\n"));
+	assert_non_null(strstr(buf, "\r\nX-Frame-Options: DENY\r\n"));
+	assert_non_null(strstr(buf, "\r\n\r\n<!DOCTYPE html>\n"));
+}
+
+/* Names get into the page as text, and it asks nobody else. */
+static void the_page_makes_no_html_and_names_no_other_origin(void **state)
+{
+	static const char *const never[] = { "innerHTML",
+					     "outerHTML",
+					     "insertAdjacentHTML",
+					     "document.write",
+					     "eval(",
+					     "https://",
+					     "src=",
+					     "href=",
+					     "onclick",
+					     "setAttribute(\"style" };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(never); i++)
+		assert_null(strstr(status_page, never[i]));
+}
+
+/* The status of an answer at an address, to who asks for that host; NULL: for none. */
+static int status_for(const struct sockaddr_in *sa, const char *host, const char *url)
+{
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), status = 0, len;
+	char text[256], buf[512] = "";
+
+	assert_true(!connect(s, (const struct sockaddr *)sa, sizeof(*sa)) || errno == EINPROGRESS);
+	len = host ? snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", url,
+			      host) :
+		     snprintf(text, sizeof(text), "GET %s HTTP/1.0\r\n\r\n", url);
+	assert_int_equal(send(s, text, (size_t)len, MSG_NOSIGNAL), len);
+	turns();
+	(void)!read(s, buf, sizeof(buf) - 1);
+	close(s);
+	turns();
+	(void)!sscanf(buf, "HTTP/1.%*d %d ", &status);
+	return status;
+}
+
+/* A name of somebody else's leads here: his pages must not read this one. Prometheus may use any name. */
+static void other_names_of_the_address(void **state)
+{
+	static const char *const own[] = { "127.0.0.1", "127.0.0.1:9790", "localhost",
+					   "LocalHost:1", "[::1]:9790" };
+	static const char *const bad[] = { "evil.example",
+					   "evil.example:9790",
+					   "127.0.0.1.evil.example",
+					   "localhost.evil.example:9790",
+					   "",
+					   ":9790",
+					   "[evil.example]" };
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct metrics_conf conf = { .where = where, .host = "h0", .loop = &loop };
+	socklen_t len = sizeof(sa);
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	assert_int_equal(bind(s, (struct sockaddr *)&sa, sizeof(sa)), 0); /* a port that is free */
+	assert_int_equal(getsockname(s, (struct sockaddr *)&sa, &len), 0);
+	close(s);
+	snprintf(where, sizeof(where), "tcp:127.0.0.1:%u", ntohs(sa.sin_port));
+	uv_loop_init(&loop);
+	assert_int_equal(metrics_start(&server, &conf), 0);
+	for (size_t i = 0; i < COUNT(own); i++)
+		assert_int_equal(status_for(&sa, own[i], "/"), 200);
+	assert_int_equal(status_for(&sa, NULL, "/"), 200);
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		assert_int_equal(status_for(&sa, bad[i], "/"), 403);
+		assert_int_equal(status_for(&sa, bad[i], "/status.json"), 403);
+	}
+	stop(NULL);
+}
+
+/* ---- clients ------------------------------------------------------------------------------------ */
 
 /* They keep others out until their time is over, and no longer: nothing else has to happen. */
 static void silent_clients(void **state)
@@ -355,6 +490,11 @@ int main(void)
 			cmocka_unit_test_setup_teardown(requests_that_are_not_whole, start, stop),
 			cmocka_unit_test_setup_teardown(requests_that_are_too_long, start, stop),
 			cmocka_unit_test_setup_teardown(no_descriptors, start, stop),
-			cmocka_unit_test_setup_teardown(only_gets_of_metrics_are_answered, start,
-							stop));
+			cmocka_unit_test_setup_teardown(only_gets_of_what_there_is_are_answered,
+							start, stop),
+			cmocka_unit_test_setup_teardown(the_page_comes_with_its_policy, start,
+							stop),
+			cmocka_unit_test(the_policy_lets_this_page_alone_run),
+			cmocka_unit_test(the_page_makes_no_html_and_names_no_other_origin),
+			cmocka_unit_test(other_names_of_the_address));
 }

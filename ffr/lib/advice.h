@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * advice.h - what an operator is told to do about a problem. `ffctl doctor` and the router's status page say the same.
+ * Any thread.
+ */
+#ifndef FFR_LIB_ADVICE_H
+#define FFR_LIB_ADVICE_H
+
+#include <stddef.h>
+
+#define ADVICE_UFFD                                                                                \
+	"Linux 6.1 and later have it; a router in a container needs --device /dev/userfaultfd"
+#define ADVICE_HOST_DOWN                                                                           \
+	"ffctl doctor on that host; what was moved away for good: container claim --force"
+#define ADVICE_HOST_UNREACHED "its log (journalctl SYSLOG_IDENTIFIER=ffr) has the other half"
+#define ADVICE_QUOTA	      "ffctl container set NAME raises it"
+#define ADVICE_REFUSED	      "ffctl container check NAME --pid PID"
+
+/* What is wrong with a container if one of its counters grows now. */
+struct traffic_problem {
+	const char *counter; /* its name in FF_STATS (obj/stats.h) */
+	int is_note;	     /* 0: a problem */
+	const char *text;
+	const char *advice; /* NULL: there is none */
+};
+#define NUM_TRAFFIC_PROBLEMS 3
+extern const struct traffic_problem traffic_problem[NUM_TRAFFIC_PROBLEMS];
+
+/* About an orchestrator that cannot be reached; why: the reason, as the router has it. */
+const char *advice_orchestrator(const char *why);
+
+#endif
