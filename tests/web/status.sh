@@ -8,7 +8,8 @@
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/load.sh"
 
-command -v chromium >/dev/null || skip "no chromium (apt-get install chromium)"
+command -v chromium >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium \
+	>"$OUT/apt" 2>&1 || skip "no chromium, and apt-get installs none: $(tail -n 1 "$OUT/apt")"
 
 SHOT=${1-$OUT/status.png}
 PAGE=http://127.0.0.1:9790/
