@@ -357,11 +357,11 @@ static json_t *nics_json(const struct fast_host *h)
 	return list;
 }
 
-/* The text of some events has a process, or where the orchestrator is. */
+/* The text of other events has a process, or where the orchestrator is. */
 static bool may_tell(enum event_kind kind)
 {
-	return kind != EVENT_OPENED && kind != EVENT_CLOSED && kind != EVENT_CONNECTED &&
-	       kind != EVENT_DISCONNECTED;
+	return kind == EVENT_ATTACHED || kind == EVENT_DETACHED || kind == EVENT_LIMIT ||
+	       kind == EVENT_FENCED || kind == EVENT_UNFENCED;
 }
 
 static json_t *events_json(void)
