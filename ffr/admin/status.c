@@ -8,9 +8,11 @@
  * hosts and NICs are.
  *
  * One step looks at some QPs of a container, or writes several small containers. A container that comes or goes between
- * two steps is written or not. If QPs go while their container is looked at, what they counted may be in the sum twice;
- * then "exact" is false. What is too much is left out, and counted: containers above MAX_CONTAINERS, a container's
- * peers above MAX_PEERS, hosts and problems above MAX_HOSTS and MAX_PROBLEMS.
+ * two steps is written or not. The QPs of a session that opens while its container is looked at are left out: otherwise
+ * programs that open and close sessions could put off the answer, and those who wait for it, for ever. If QPs go while
+ * their container is looked at, what they counted may be in the sum twice; then "exact" is false. What is too much is
+ * left out, and counted: containers above MAX_CONTAINERS, a container's peers above MAX_PEERS, hosts and problems above
+ * MAX_HOSTS and MAX_PROBLEMS.
  *
  * Tests: unit/admin/test_status.c, web/status.sh
  */
@@ -55,6 +57,7 @@ struct edge {
 struct look {
 	bool on;
 	uint32_t ses, at; /* the session that is next, from that place of its table of QPs on */
+	uint32_t last;	  /* the newest session when it began; 0: none */
 	struct ff_stats first; /* what was counted beside QPs when it began */
 	struct ff_stats sum;   /* of its QPs so far */
 	struct lat lat;
@@ -239,15 +242,26 @@ static void look_at_qps(struct look *l, const struct session *ses)
 	}
 }
 
-/* The session with the least id from that on. */
-static const struct session *session_from(const struct container *c, uint32_t id)
+/* The session with the least id that is still to be looked at. */
+static const struct session *next_session(const struct look *l, const struct container *c)
 {
 	const struct session *s, *found = NULL;
 
 	LIST_FOREACH(s, &c->sessions, entry)
-		if (s->id >= id && (!found || s->id < found->id))
+		if (s->id >= l->ses && s->id <= l->last && (!found || s->id < found->id))
 			found = s;
 	return found;
+}
+
+static void look_begin(struct look *l, const struct container *c)
+{
+	const struct session *s;
+
+	*l = (struct look){ .on = true };
+	stats_beside_qps(c, &l->first, NULL);
+	LIST_FOREACH(s, &c->sessions, entry)
+		if (s->id > l->last)
+			l->last = s->id;
 }
 
 /* Until all of its QPs were looked at (true), or it is time to stop. */
@@ -255,23 +269,21 @@ static bool look(struct look *l, const struct container *c, uint64_t stop)
 {
 	const struct session *ses;
 
-	if (!l->on) {
-		*l = (struct look){ .on = true };
-		stats_beside_qps(c, &l->first, NULL);
-	}
-	while ((ses = session_from(c, l->ses))) {
+	if (!l->on)
+		look_begin(l, c);
+	while ((ses = next_session(l, c))) {
 		if (ses->id != l->ses)
 			l->at = 0;
 		l->ses = ses->id;
-		while (l->at < ses->tab[OBJ_QP].size) {
-			if (uv_hrtime() >= stop)
-				return false;
-			look_at_qps(l, ses);
+		look_at_qps(l, ses);
+		if (l->at >= ses->tab[OBJ_QP].size) {
+			if (ses->id == l->last)
+				break;
+			l->ses++;
+			l->at = 0;
 		}
-		if (ses->id == UINT32_MAX)
-			break;
-		l->ses++;
-		l->at = 0;
+		if (uv_hrtime() >= stop)
+			return false;
 	}
 	return true;
 }

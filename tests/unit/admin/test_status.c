@@ -277,14 +277,36 @@ static void a_step_ends_in_the_middle_of_a_container(void **state)
 	s->next = web->id;
 	assert_false(look(&s->look, web, 0)); /* no time */
 	assert_int_equal(s->look.ses, 7);
-	assert_int_equal(s->look.at, 0);
-	look_at_qps(&s->look, &ses);
-	assert_int_equal(s->look.at, LOCKED);
-	ses.stats.tx_bytes = 100; /* QPs go now, and theirs becomes the session's */
+	assert_int_equal(s->look.at, LOCKED); /* each step gets on */
+	ses.stats.tx_bytes = 100;	      /* QPs go now, and theirs becomes the session's */
 	j = json_of(s);
 	LIST_REMOVE(&ses, entry);
 	assert_true(json_is_false(get(json_array_get(get(j, "containers"), 0), "exact")));
 	json_decref(j);
+}
+
+/* Between any two steps another session opens, so that there is always one more, and the newest at first closes. */
+static void sessions_that_open_meanwhile_put_nothing_off(void **state)
+{
+	struct container *web = added("web");
+	struct session ses[100] = { 0 };
+	struct status *s = status_begin(&conf);
+	unsigned n = 0, steps = 0;
+
+	(void)state;
+	do {
+		do {
+			assert_true(n < sizeof(ses) / sizeof(ses[0]));
+			ses[n].fast = web->fast;
+			ses[n].id = n + 1;
+			LIST_INSERT_HEAD(&web->sessions, &ses[n], entry);
+		} while (++n < 3);
+		if (n == 4)
+			LIST_REMOVE(&ses[2], entry);
+	} while (!look(&s->look, web, 0) && ++steps);
+	LIST_INIT(&web->sessions);
+	assert_int_equal(steps, 2); /* of the first two sessions */
+	free(finish(s));
 }
 
 static void a_container_that_goes_between_steps(void **state)
@@ -403,6 +425,7 @@ int main(void)
 			TEST(any_name_is_one_string), TEST(problems_have_advice),
 			TEST(many_containers_are_cut_off), TEST(many_peers_are_cut_off),
 			TEST(a_step_ends_in_the_middle_of_a_container),
+			TEST(sessions_that_open_meanwhile_put_nothing_off),
 			TEST(a_container_that_goes_between_steps), TEST(one_answer_serves_all),
 			TEST(stopped_while_one_waits));
 }
