@@ -2,12 +2,13 @@
 /*
  * test_http.c - the metrics' HTTP server: clients that say nothing, little, half or too much, that read slowly or not at
  * all, requests that are refused, and what a browser is told to do with the status page. The clock is the test's, so that
- * time-outs take no time; the text is, too.
- * build: -Wl,--wrap=metrics_text
+ * time-outs take no time; the text is, too, and when the page's numbers are made.
+ * build: -Wl,--wrap=metrics_text,--wrap=status_begin,--wrap=status_step,--wrap=status_end
  */
 #include "tests/rig/unit/unit.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
@@ -25,8 +26,11 @@
 #include "ffr/admin/status.h"
 
 #define SILENT	    20	       /* more than http.c takes at once */
+#define PLACES	    16	       /* as many as that */
 #define TIMEOUT_SEC 6	       /* more than http.c waits for a client */
 #define SLOW_SEC    4	       /* less than that */
+#define FRESH_SEC   1	       /* after which numbers are old */
+#define LIFE_SEC    11	       /* more than a connection lasts */
 #define TEXT_LEN    (8u << 20) /* bytes of the metrics: more than the kernel keeps for a reader */
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -57,6 +61,33 @@ char *__wrap_metrics_text(const struct metrics_conf *conf, size_t *len)
 	return text;
 }
 
+static unsigned begun; /* how often numbers were begun to be made */
+static bool hold;      /* they are not ready yet */
+
+struct status *__wrap_status_begin(const struct metrics_conf *conf);
+struct status *__wrap_status_begin(const struct metrics_conf *conf)
+{
+	static char some;
+
+	(void)conf;
+	begun++;
+	return (struct status *)&some;
+}
+
+bool __wrap_status_step(struct status *s);
+bool __wrap_status_step(struct status *s)
+{
+	(void)s;
+	return hold;
+}
+
+char *__wrap_status_end(struct status *s, size_t *len);
+char *__wrap_status_end(struct status *s, size_t *len)
+{
+	(void)s;
+	return __wrap_metrics_text(NULL, len);
+}
+
 static char path[64], where[80];
 static uv_loop_t loop;
 static struct metrics *server;
@@ -66,6 +97,8 @@ static int start(void **state)
 	struct metrics_conf conf = { .where = where, .host = "h0", .loop = &loop };
 
 	(void)state;
+	texts = begun = 0;
+	hold = false;
 	snprintf(path, sizeof(path), "/tmp/test_http.%d", (int)getpid());
 	snprintf(where, sizeof(where), "unix:%s", path);
 	uv_loop_init(&loop);
@@ -343,7 +376,6 @@ static void slow_readers(void **state)
 	int s[SILENT], open = 0;
 
 	(void)state;
-	texts = 0;
 	for (int i = 0; i < SILENT; i++) {
 		s[i] = dial();
 		(void)!send(s[i], "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n", 34, MSG_NOSIGNAL);
@@ -364,24 +396,32 @@ static void slow_readers(void **state)
 	assert_true(answers());
 }
 
-/* A client that goes on reading gets all of the metrics. */
-static void a_reader_gets_all(void **state)
+/* How much there is to read until the server ends the connection. */
+static size_t read_all(int s)
 {
-	static char buf[65536];
-	int s = dial();
+	static char buf[1 << 20];
 	size_t got = 0;
 	ssize_t n;
 
-	(void)state;
-	say(s, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+	turns();
 	while ((n = recv(s, buf, sizeof(buf), 0)) > 0) {
 		got += (size_t)n;
 		turns();
 	}
 	assert_int_equal(n, 0); /* an answer is the connection's last */
-	assert_true(got > TEXT_LEN);
 	close(s);
 	turns();
+	return got;
+}
+
+/* A client that goes on reading gets all of the metrics. */
+static void a_reader_gets_all(void **state)
+{
+	int s = dial();
+
+	(void)state;
+	say(s, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_true(read_all(s) > TEXT_LEN);
 }
 
 /* One connection asks as often as it likes, and reads nothing: it has one answer. */
@@ -391,7 +431,6 @@ static void requests_without_end(void **state)
 	int s = dial();
 
 	(void)state;
-	texts = 0;
 	for (int i = 0; i < 1000; i++) {
 		(void)!send(s, request, sizeof(request) - 1, MSG_NOSIGNAL);
 		turns();
@@ -413,7 +452,6 @@ static void requests_that_are_not_whole(void **state)
 	};
 
 	(void)state;
-	texts = 0;
 	for (int round = 0; round < 3 * SILENT; round++) { /* places are given back */
 		int s = dial();
 
@@ -459,6 +497,132 @@ static void requests_that_are_too_long(void **state)
 	assert_true(answers());
 }
 
+/* ---- clients that wait for the page's numbers ------------------------------------------------------- */
+
+#define NUMBERS "GET /status.json HTTP/1.1\r\nHost: h\r\n\r\n"
+
+static int descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Others are answered meanwhile, and those that wait get the numbers, even if these take longer than a connection lasts. */
+static void numbers_that_take_long(void **state)
+{
+	int s[PLACES - 1];
+
+	(void)state;
+	hold = true;
+	for (size_t i = 0; i < COUNT(s); i++)
+		say(s[i] = dial(), NUMBERS);
+	for (int round = 0; round < 3; round++) {
+		later += LIFE_SEC;
+		assert_true(answers());
+	}
+	assert_int_equal(begun, 1);
+	hold = false;
+	for (size_t i = 0; i < COUNT(s); i++)
+		assert_true(read_all(s[i]) > TEXT_LEN);
+}
+
+/* All places wait. Who has asked before others do is answered before them. */
+static void all_places_wait(void **state)
+{
+	char buf[512] = "";
+	int s[PLACES], prometheus, more[PLACES];
+
+	(void)state;
+	hold = true;
+	for (int i = 0; i < PLACES; i++)
+		say(s[i] = dial(), NUMBERS);
+	say(prometheus = dial(), "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+	assert_int_equal(begun, 1);
+	assert_int_equal(texts, 0);
+	hold = false;
+	turns();
+	hold = true;
+	assert_int_equal(texts, 1); /* theirs, for all of them */
+	later += FRESH_SEC;
+	for (int i = 0; i < PLACES; i++) { /* each takes its answer, and asks again at once */
+		assert_true(read_all(s[i]) > TEXT_LEN);
+		more[i] = dial();
+		(void)!send(more[i], NUMBERS, strlen(NUMBERS), MSG_NOSIGNAL);
+	}
+	turns();
+	assert_true(read(prometheus, buf, sizeof(buf) - 1) > 0);
+	assert_non_null(strstr(buf, "HTTP/1.1 404 "));
+	close(prometheus);
+	hold = false;
+	for (int i = 0; i < PLACES; i++)
+		assert_true(read_all(more[i]) > TEXT_LEN);
+}
+
+/* They ask, and are gone before there are numbers: each round is made once, and leaves nothing open. */
+static void clients_that_do_not_wait(void **state)
+{
+	int before;
+
+	(void)state;
+	assert_true(answers());
+	before = descriptors();
+	for (unsigned round = 1; round <= 5; round++) {
+		later += FRESH_SEC;
+		hold = true;
+		for (int i = 0; i < PLACES; i++) {
+			int s = dial();
+
+			say(s, NUMBERS);
+			if (i % 2)
+				shutdown(s, SHUT_WR);
+			close(s);
+			turns();
+		}
+		assert_in_range(descriptors(), before, before + PLACES);
+		hold = false;
+		turns();
+		assert_int_equal(descriptors(), before);
+		assert_int_equal(begun, round);
+		assert_true(answers());
+	}
+}
+
+/*
+ * Each second another client asks for numbers, which are new, and takes a piece of them now and then. As many numbers
+ * are kept as there are places, because a connection has one of them, and others are answered all the time.
+ */
+static void slow_readers_of_new_numbers(void **state)
+{
+	static char piece[160000];
+	int s[3 * PLACES], before;
+
+	(void)state;
+	assert_true(answers());
+	before = descriptors();
+	for (int round = 0; round < (int)COUNT(s); round++) {
+		later += FRESH_SEC;
+		say(s[round] = dial(), NUMBERS);
+		for (int i = 0; i < round; i++)
+			(void)!recv(s[i], piece, sizeof(piece), 0);
+		assert_true(answers());
+		assert_in_range(descriptors() - round - 1, before, before + PLACES);
+	}
+	assert_in_range(begun, 1, COUNT(s));
+	later += LIFE_SEC;
+	for (size_t i = 0; i < COUNT(s); i++) {
+		assert_true(ended(s[i]));
+		close(s[i]);
+	}
+	turns();
+	assert_int_equal(descriptors(), before);
+}
+
 /* Without a descriptor for it a connection waits; the loop does not run for nothing meanwhile. */
 static void no_descriptors(void **state)
 {
@@ -489,6 +653,10 @@ int main(void)
 			cmocka_unit_test_setup_teardown(requests_without_end, start, stop),
 			cmocka_unit_test_setup_teardown(requests_that_are_not_whole, start, stop),
 			cmocka_unit_test_setup_teardown(requests_that_are_too_long, start, stop),
+			cmocka_unit_test_setup_teardown(numbers_that_take_long, start, stop),
+			cmocka_unit_test_setup_teardown(all_places_wait, start, stop),
+			cmocka_unit_test_setup_teardown(clients_that_do_not_wait, start, stop),
+			cmocka_unit_test_setup_teardown(slow_readers_of_new_numbers, start, stop),
 			cmocka_unit_test_setup_teardown(no_descriptors, start, stop),
 			cmocka_unit_test_setup_teardown(only_gets_of_what_there_is_are_answered,
 							start, stop),
