@@ -58,21 +58,21 @@ load_stop 0
 load_server_stop 0
 
 step "the router is stopped: the page says so, and goes on when it is back"
-(
-	sleep 3 # the page is open by then or opens on a router that is there again: both are right
-	"$LAB" kill router h0
-	sleep 3
-	"$LAB" restart router h0
-) >/dev/null 2>&1 &
-back=$!
-browse "$PAGE" >"$OUT/page" 2>&1 <<-'STEPS'
-	until document.title === "freeflow on h0"
-	until at("state").textContent.startsWith("no answer: ")
-	until at("state").textContent.startsWith("router ")
-	print "goes on"
-STEPS
-wait $back
-grep -qx "goes on" "$OUT/page" || fail "$(cat "$OUT/page")"
+mkfifo "$OUT/steps"
+browse "$PAGE" <"$OUT/steps" >"$OUT/page" 2>&1 &
+browser=$!
+exec {steps}>"$OUT/steps"
+browser_says() { # TEXT STEP: asks for the step, and waits until it is done
+	printf 'until %s\nprint "%s"\n' "$2" "$1" >&"$steps"
+	wait_for 90 grep -qx "$1" "$OUT/page" || fail "$(cat "$OUT/page")"
+}
+browser_says opened 'document.title === "freeflow on h0"'
+"$LAB" kill router h0 {steps}>&- || fail "kill"
+browser_says gone 'at("state").textContent.startsWith("no answer: ")'
+"$LAB" restart router h0 {steps}>&- || fail "restart"
+browser_says "goes on" 'at("state").textContent.startsWith("router ")'
+exec {steps}>&-
+wait $browser # it tells of the requests that had no answer
 
 step "names that no router gives: HTML stays text"
 nsenter --net="$net" python3 "$TREE/tests/rig/tools/status_fake.py" "$BUILD" 9791 2>"$OUT/fake" &
