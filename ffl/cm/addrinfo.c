@@ -192,17 +192,23 @@ FFL_EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 static int write_event(struct cm_id *id, uint32_t event, int status, uint64_t arg)
 {
 	struct ff_cm_write_event_req req = {
-		.id = id->handle,
-		.channel = to_channel(id->id.channel)->handle,
 		.event = { .uid = (uintptr_t)id,
-			   .id = id->handle,
 			   .event = event,
 			   .status = status,
 			   .private_data_len = sizeof(arg) },
 	};
 	struct ff_cm_write_event_resp resp;
+	bool is_live;
+	int err;
 
-	return CM_CALL_DATA(id->ses, CM_WRITE_EVENT, &req, &arg, sizeof(arg), &resp);
+	do {
+		is_live = cm_id_enter(id);
+		req.id = req.event.id = id->handle;
+		req.channel = to_channel(id->id.channel)->line->handle;
+		err = CM_CALL_DATA(id->ses, CM_WRITE_EVENT, &req, &arg, sizeof(arg), &resp);
+		cm_id_leave();
+	} while (err == -EIO && is_live && !id->has_device);
+	return err;
 }
 
 FFL_EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
@@ -216,27 +222,25 @@ FFL_EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_typ
 /* Sets resolving_ai. -EBUSY: it is set. */
 static int resolving_start(struct cm_id *id)
 {
-	struct ffl_context *ctx = id->ses->ctx;
 	bool busy;
 
-	pthread_mutex_lock(&ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	busy = id->resolving_ai;
 	id->resolving_ai = true;
-	pthread_mutex_unlock(&ctx->table_lock);
+	pthread_mutex_unlock(&cm_lock);
 	return busy ? -EBUSY : 0;
 }
 
 /* Ends resolving, and takes the result away. */
 static struct rdma_addrinfo *resolving_end(struct cm_id *id)
 {
-	struct ffl_context *ctx = id->ses->ctx;
 	struct rdma_addrinfo *rai;
 
-	pthread_mutex_lock(&ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	rai = id->resolved_ai;
 	id->resolved_ai = NULL;
 	id->resolving_ai = false;
-	pthread_mutex_unlock(&ctx->table_lock);
+	pthread_mutex_unlock(&cm_lock);
 	return rai;
 }
 
@@ -259,9 +263,9 @@ FFL_EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *cm_id, const char *node,
 		resolving_end(id);
 		return err;
 	}
-	pthread_mutex_lock(&id->ses->ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	id->resolved_ai = rai;
-	pthread_mutex_unlock(&id->ses->ctx->table_lock);
+	pthread_mutex_unlock(&cm_lock);
 	err = write_event(id, CM_EVENT_INTERNAL, 0, CM_EVENT_ADDRINFO_RESOLVED);
 	if (!err)
 		return cm_ret(cm_complete(id));
@@ -278,9 +282,9 @@ FFL_EXPORT int rdma_query_addrinfo(struct rdma_cm_id *cm_id, struct rdma_addrinf
 	if (!cm_id || !info)
 		return cm_ret(-EINVAL);
 	id = to_id(cm_id);
-	pthread_mutex_lock(&id->ses->ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	there = id->resolving_ai && id->resolved_ai;
-	pthread_mutex_unlock(&id->ses->ctx->table_lock);
+	pthread_mutex_unlock(&cm_lock);
 	if (!there)
 		return cm_ret(-ENOENT);
 	*info = resolving_end(id);

@@ -7,13 +7,17 @@
  * way through the states. It uses libibverbs.so.1 of the same build, its verbs and, by the names of
  * the node FREEFLOW_PRIVATE_1, its way to the router (ffl.h).
  *
- * Objects: one cm_session in a process holds the control socket; a cm_channel and a cm_id each hold
- * a reference to the session in which they were made. Ids are found by handle in the session's
+ * Objects: one cm_session in a process holds the control socket; a line of a channel and a cm_id each
+ * hold a reference to the session in which they were made. Ids are found by handle in the session's
  * table. Functions inside return 0 or -errno; the exported ones -1 and errno.
  *
- * Locks: session.c's own, then ctx->table_lock of the session, under which are the table, the
- * counters of events, and what a channel knows of packets that nobody may see. No request to the
- * router is made under table_lock.
+ * A session ends with its router. Channels outlive it, and so do ids that have no device: renew.c
+ * makes them again in the session of the next router.
+ *
+ * Locks, outermost first: renew_lock (renew.c), under which an id that has no device keeps its session
+ * and its handle; cm_lock, under which are the tables of ids, the counters of events, and what a channel
+ * knows of its sockets and of packets that nobody may see; session.c's own. No request to the router is
+ * made under cm_lock.
  *
  * The room ffl/cm/ may use what libibverbs.so.1 exports, and session/'s header.
  */
@@ -37,6 +41,9 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *s
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
 			uint64_t arg);
+
+extern pthread_mutex_t cm_lock; /* session.c; see above */
+extern pthread_cond_t cm_acked; /* an event was acknowledged */
 
 /* ---- session.c: the router's connection manager and the device ----------------------------------- */
 
@@ -69,22 +76,52 @@ struct ibv_xrcd *cm_device_xrcd(struct cm_session *s);
 	ffl_call((s)->ctx, FF_MSG_##NAME, req, sizeof(*(req)), data, sizeof(struct ff_cm_byte),    \
 		 len, resp, sizeof(*(resp)), NULL, 0, NULL)
 
+/* ---- watch.c: when does a router answer again? ---------------------------------------------------- */
+
+struct cm_watch {
+	int fd;		/* readable when cm_watch_look() is to be called; -1: nobody watches */
+	uint8_t kind;	/* enum in watch.c */
+	bool has_ended; /* the last question was answered by an end */
+};
+
+/* Each of these may change fd. */
+void cm_watch_start(struct cm_watch *w);
+bool cm_watch_look(struct cm_watch *w); /* true: a router answers, and the watch has ended */
+void cm_watch_pause(
+	struct cm_watch *w); /* a router answers, but does not take us: look again later */
+void cm_watch_stop(struct cm_watch *w);
+
 /* ---- channel.c: event channels and the packets in them ------------------------------------------- */
 
 struct cm_packet {
 	struct ff_cm_event ev;
 	uint8_t data[FF_CM_PD_MAX];
+	struct cm_session *ses; /* of a request: whose id it is, with a reference for its reader */
+};
+
+/* A channel's socket to one router. */
+struct cm_line {
+	struct cm_session *ses;
+	uint32_t handle; /* of the channel at that router */
+	int fd;		 /* the socket */
+	/* under cm_lock: */
+	unsigned readers; /* threads that wait for a packet or enter one in the books */
+	bool is_left;	  /* the channel has another one: the last reader frees it */
+	unsigned num_void, room_void;
+	struct cm_void *voids; /* packets in the socket that nobody is to see */
 };
 
 struct cm_channel {
-	struct rdma_event_channel pub;
-	struct cm_session *ses;
-	uint32_t handle;
-	/* under table_lock: */
-	unsigned readers; /* threads that wait for a packet or enter one in the books */
-	bool closed;	  /* by the program, while there were readers: the last one frees it */
-	unsigned num_void, room_void;
-	struct cm_void *voids; /* packets in the socket that nobody is to see */
+	struct rdma_event_channel pub; /* fd: an epoll instance, see channel.c */
+	struct cm_id *own;	       /* the synchronous id that it belongs to, or NULL */
+	pid_t pid;		       /* whose channel it is */
+	/* under renew_lock: */
+	bool is_lost; /* the line has ended, and its last event was told */
+	struct cm_watch watch;
+	/* under cm_lock: */
+	struct cm_line *line; /* changed with renew_lock held, too */
+	unsigned readers;     /* threads in cm_channel_take() that wait */
+	bool closed;	      /* by the program, while there were readers: the last one frees it */
 };
 
 struct cm_mc;
@@ -96,10 +133,19 @@ static inline struct cm_channel *to_channel(struct rdma_event_channel *c)
 
 struct cm_channel *cm_channel_new(void); /* NULL: errno */
 void cm_channel_free(struct cm_channel *ch);
+/* A socket for the channel to the router of session s, whose reference it takes over. 0 or -errno. */
+int cm_line_new(struct cm_session *s, struct cm_line **line);
+void cm_line_free(struct cm_line *line); /* not its part at the router */
+void cm_line_end(struct cm_line *line);	 /* that, too, and ids that are still in it there */
+/* Has all that the ended line of the channel had to tell been told? */
+bool cm_line_is_told(struct cm_channel *ch);
+/* A thread waits in the channel. cm_channel_unwait(): false when the channel was destroyed meanwhile, and is gone. */
+void cm_channel_wait(struct cm_channel *ch);
+bool cm_channel_unwait(struct cm_channel *ch);
 /*
  * The next packet of a live id, which it finds and counts as returned; *mc is the membership that
  * the event is about, or NULL. Blocks unless the descriptor is O_NONBLOCK. 0 or -errno: -EAGAIN,
- * -EINTR, -EIO when the router is gone.
+ * -EINTR, -EIO when the router is gone and the channel is that of a synchronous id that does not listen.
  */
 int cm_channel_take(struct cm_channel *ch, struct cm_packet *p, struct cm_id **id,
 		    struct cm_mc **mc);
@@ -118,7 +164,7 @@ int cm_channel_move(struct cm_channel *from, struct cm_channel *to, struct cm_id
 
 /* ---- id.c -------------------------------------------------------------------------------------- */
 
-/* Events that were given to the program, and that it has acknowledged. Under table_lock. */
+/* Events that were given to the program, and that it has acknowledged. Under cm_lock. */
 struct cm_acks {
 	uint32_t returned, acked;
 };
@@ -135,6 +181,8 @@ struct cm_mc {
 	struct ff_cm_addr addr;
 };
 
+#define CM_NUM_OPTIONS (RDMA_OPTION_ID_ACK_TIMEOUT + 1)
+
 struct cm_id {
 	struct rdma_cm_id id;
 	struct cm_session *ses;
@@ -142,14 +190,20 @@ struct cm_id {
 	bool sync;	    /* id.channel is its own; calls wait for their event */
 	bool has_device;    /* holds a reference to the device */
 	bool connect_error; /* REJECTED and DISCONNECTED would only repeat it */
-	bool is_removed;    /* DEVICE_REMOVAL was made for it; table_lock */
+	bool is_removed;    /* DEVICE_REMOVAL was made for it; cm_lock */
+	bool is_resolving;  /* ADDR_RESOLVED or ADDR_ERROR is to come; cm_lock */
+	/* what makes it again at another router, beside path.local: */
+	bool is_listening;
+	int backlog;
+	uint32_t options;		 /* bit n: rdma_set_option() has set option n */
+	uint32_t option[CM_NUM_OPTIONS]; /* by enum of RDMA_OPTION_ID_* */
 	uint8_t initiator_depth, responder_resources;
 	struct ibv_ece local_ece, remote_ece;
 	struct ff_cm_query_resp path;		 /* as the router told it last */
 	struct ibv_qp_init_attr *listen_qp_attr; /* rdma_create_ep: for the QPs of requests */
 	void *connect_data;			 /* rdma_create_ep: precedes the private data */
 	size_t connect_len;
-	/* under table_lock: */
+	/* under cm_lock: */
 	struct cm_acks ev;
 	uint32_t known;	 /* packets written for it that the books have */
 	uint32_t copies; /* of these: copied to its channel by cm_channel_move(), not taken yet */
@@ -164,17 +218,19 @@ static inline struct cm_id *to_id(struct rdma_cm_id *id)
 	return container_of_(id, struct cm_id, id);
 }
 
-/* An id of the library's for a handle of the router's, 0 for none yet; channel NULL: one of its own. */
-struct cm_id *cm_id_new(struct cm_channel *ch, void *context, enum rdma_port_space ps,
-			enum ibv_qp_type qp_type);
+/*
+ * An id of the library's for a handle of the router's, 0 for none yet; channel NULL: one of its own. s NULL: the id
+ * is of the channel's session, and renew_lock is held; else the id takes over the caller's reference, but not on
+ * failure.
+ */
+struct cm_id *cm_id_new(struct cm_channel *ch, struct cm_session *s, void *context,
+			enum rdma_port_space ps, enum ibv_qp_type qp_type);
 /* Enter it into the table. 0 or -errno. */
 int cm_id_insert(struct cm_id *id, uint32_t handle);
 /* rdma_create_id() with a QP type. 0 or -errno. */
 int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		 enum rdma_port_space ps, enum ibv_qp_type qp_type);
-/* What the router knows of its addresses and its path, into id.route; binds to the device. */
-int cm_id_query(struct cm_id *id);
-/* The same with what an event says. 0 or -errno. */
+/* What an event says of its addresses and its path, into id.route; binds to the device. 0 or -errno. */
 int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path);
 /* id.route.path_rec from what was learned last. 0 or -errno. */
 int cm_id_set_path(struct cm_id *id);
@@ -192,8 +248,52 @@ uint16_t cm_addr_port(const struct sockaddr *addr);
 /* A synchronous id's call ends when its event is there: it becomes id.event. Else 0 at once. */
 int cm_complete(struct cm_id *id);
 void cm_event_drop(struct cm_id *id); /* acknowledges id.event, if there is one */
-/* Wait until all are acknowledged; not in a forked child. Takes table_lock. */
-void cm_events_drain(struct ffl_context *ctx, const struct cm_acks *ev);
+/* Wait until all are acknowledged; not in a forked child, where the channel is the parent's. Takes cm_lock. */
+void cm_events_drain(const struct cm_id *id, const struct cm_acks *ev);
+
+/* ---- renew.c: what outlives a router ------------------------------------------------------------- */
+
+/*
+ * The channel's line has ended and told everything. Listen again if the router is back; else wait, unless the
+ * descriptor is O_NONBLOCK. 0: look at the channel again; or -errno as cm_channel_take().
+ */
+int cm_channel_lost(struct cm_channel *ch);
+/* The last event of an ended line is about to be told: nothing makes the descriptor readable any more. */
+void cm_channel_told(struct cm_channel *ch);
+/* A request about an id that may have no device comes between these two, which take and release renew_lock. */
+bool cm_id_enter(struct cm_id *id); /* false: no router has the id, so that the request will fail */
+void cm_id_leave(void);
+void cm_id_keep(void); /* cm_id_enter() for an id that need not be at a router */
+/* The same for a channel in which an id is to be made. */
+bool cm_channel_enter(struct cm_channel *ch);
+void cm_renew_forked(void); /* in a child */
+
+/*
+ * CM_CALL() for an id that may have no device; renew_lock is held when it is done. A call that finds out that the
+ * router has died is made again where the id is made again: the dead router has left nothing of the first call.
+ */
+#define CM_ID_CALL_KEEP(i, NAME, req, resp)                                                        \
+	({                                                                                         \
+		bool is_live_;                                                                     \
+		int err_;                                                                          \
+                                                                                                   \
+		for (;;) {                                                                         \
+			is_live_ = cm_id_enter(i);                                                 \
+			(req)->id = (i)->handle;                                                   \
+			err_ = CM_CALL((i)->ses, NAME, req, resp);                                 \
+			if (err_ != -EIO || !is_live_ || (i)->has_device)                          \
+				break;                                                             \
+			cm_id_leave();                                                             \
+		}                                                                                  \
+		err_;                                                                              \
+	})
+#define CM_ID_CALL(i, NAME, req, resp)                                                             \
+	({                                                                                         \
+		int ret_ = CM_ID_CALL_KEEP(i, NAME, req, resp);                                    \
+                                                                                                   \
+		cm_id_leave();                                                                     \
+		ret_;                                                                              \
+	})
 
 /* ---- verbs.c: the QP of an id ------------------------------------------------------------------ */
 

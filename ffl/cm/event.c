@@ -32,14 +32,12 @@ static bool is_ud(const struct cm_id *id)
 /* Count events as acknowledged; whoever destroys their object waits for that. */
 static void acked(struct cm_id *id, struct cm_mc *mc)
 {
-	struct ffl_context *ctx = id->ses->ctx;
-
-	pthread_mutex_lock(&ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	id->ev.acked++;
 	if (mc)
 		mc->ev.acked++;
-	pthread_cond_broadcast(&ctx->event_cond);
-	pthread_mutex_unlock(&ctx->table_lock);
+	pthread_cond_broadcast(&cm_acked);
+	pthread_mutex_unlock(&cm_lock);
 }
 
 /* ---- the event's parameters -------------------------------------------------------------------------- */
@@ -134,8 +132,8 @@ static bool connect_request(struct cm_event *e, const struct cm_packet *p)
 	struct cm_id *listener = e->id, *id;
 	int err;
 
-	id = cm_id_new(to_channel(listener->id.channel), listener->id.context, listener->id.ps,
-		       listener->id.qp_type);
+	id = cm_id_new(to_channel(listener->id.channel), p->ses, listener->id.context,
+		       listener->id.ps, listener->id.qp_type);
 	if (!id)
 		goto err_handle;
 	err = cm_id_insert(id, p->ev.id);
@@ -165,7 +163,8 @@ static bool connect_request(struct cm_event *e, const struct cm_packet *p)
 	return true;
 
 err_handle:
-	cm_channel_refuse(listener->ses, p->ev.id);
+	cm_channel_refuse(p->ses, p->ev.id);
+	cm_session_put(p->ses);
 	return false;
 }
 
@@ -292,8 +291,8 @@ static bool process(struct cm_event *e, const struct cm_packet *p)
 /* ---- for the program --------------------------------------------------------------------------------- */
 
 /*
- * Blocks unless the channel's descriptor is O_NONBLOCK. -1 and errno: EAGAIN, EINTR, EIO: the router
- * is gone, and each id that has the device was told DEVICE_REMOVAL.
+ * Blocks unless the channel's descriptor is O_NONBLOCK. -1 and errno: EAGAIN, EINTR; EIO: the router is gone, and
+ * the channel is a synchronous id's that does not listen, or that of a parent of this process.
  */
 FFL_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
@@ -335,14 +334,14 @@ FFL_EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
-void cm_events_drain(struct ffl_context *ctx, const struct cm_acks *ev)
+void cm_events_drain(const struct cm_id *id, const struct cm_acks *ev)
 {
-	if (ctx->pid != getpid())
+	if (to_channel(id->id.channel)->pid != getpid())
 		return;
-	pthread_mutex_lock(&ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	while (ev->acked != ev->returned)
-		pthread_cond_wait(&ctx->event_cond, &ctx->table_lock);
-	pthread_mutex_unlock(&ctx->table_lock);
+		pthread_cond_wait(&cm_acked, &cm_lock);
+	pthread_mutex_unlock(&cm_lock);
 }
 
 void cm_event_drop(struct cm_id *id)

@@ -89,8 +89,8 @@ static void id_free(struct cm_id *id)
 	free(id);
 }
 
-struct cm_id *cm_id_new(struct cm_channel *ch, void *context, enum rdma_port_space ps,
-			enum ibv_qp_type qp_type)
+struct cm_id *cm_id_new(struct cm_channel *ch, struct cm_session *s, void *context,
+			enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
 	struct cm_id *id = calloc(1, sizeof(*id));
 	bool sync = !ch;
@@ -105,7 +105,9 @@ struct cm_id *cm_id_new(struct cm_channel *ch, void *context, enum rdma_port_spa
 		}
 	}
 	id->sync = sync;
-	id->ses = cm_session_ref(ch->ses);
+	if (sync)
+		ch->own = id;
+	id->ses = s ? s : cm_session_ref(ch->line->ses);
 	id->id.channel = &ch->pub;
 	id->id.context = context;
 	id->id.ps = ps;
@@ -115,8 +117,13 @@ struct cm_id *cm_id_new(struct cm_channel *ch, void *context, enum rdma_port_spa
 
 int cm_id_insert(struct cm_id *id, uint32_t handle)
 {
+	int err;
+
 	id->handle = handle;
-	return ffl_table_put(id->ses->ctx, FFL_CM_ID, handle, id);
+	pthread_mutex_lock(&cm_lock);
+	err = ffl_table_put(id->ses->ctx, FFL_CM_ID, handle, id);
+	pthread_mutex_unlock(&cm_lock);
+	return err;
 }
 
 /* The router's part. 0 or -errno; the router tells how many packets it ever wrote for the id. */
@@ -130,8 +137,9 @@ static int destroy_handle(struct cm_session *s, uint32_t handle, uint32_t *repor
 	return err;
 }
 
-int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **idp, void *context,
-		 enum rdma_port_space ps, enum ibv_qp_type qp_type)
+/* Call with renew_lock held, unless the id gets a channel of its own. */
+static int create(struct rdma_event_channel *channel, struct rdma_cm_id **idp, void *context,
+		  enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
 	struct ff_cm_create_id_req req = { .ps = (uint16_t)ps, .qp_type = (uint8_t)qp_type };
 	struct ff_cm_create_id_resp resp;
@@ -139,13 +147,11 @@ int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **idp, vo
 	uint32_t reported;
 	int err;
 
-	if ((unsigned)ps > UINT16_MAX) /* the field has less room than the program's enum */
-		return -EINVAL;
-	id = cm_id_new(channel ? to_channel(channel) : NULL, context, ps, qp_type);
+	id = cm_id_new(channel ? to_channel(channel) : NULL, NULL, context, ps, qp_type);
 	if (!id)
 		return -errno;
 	req.uid = (uintptr_t)id;
-	req.channel = to_channel(id->id.channel)->handle;
+	req.channel = to_channel(id->id.channel)->line->handle;
 	err = CM_CALL(id->ses, CM_CREATE_ID, &req, &resp);
 	if (err)
 		goto err_free;
@@ -159,6 +165,24 @@ err_handle:
 	destroy_handle(id->ses, resp.id, &reported);
 err_free:
 	id_free(id);
+	return err;
+}
+
+int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		 enum rdma_port_space ps, enum ibv_qp_type qp_type)
+{
+	bool is_live;
+	int err;
+
+	if ((unsigned)ps > UINT16_MAX) /* the field has less room than the program's enum */
+		return -EINVAL;
+	if (!channel)
+		return create(NULL, id, context, ps, qp_type);
+	do { /* again: the call may find out that the router died */
+		is_live = cm_channel_enter(to_channel(channel));
+		err = create(channel, id, context, ps, qp_type);
+		cm_id_leave();
+	} while (err == -EIO && is_live);
 	return err;
 }
 
@@ -177,20 +201,24 @@ FFL_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm
 FFL_EXPORT int rdma_destroy_id(struct rdma_cm_id *cm_id)
 {
 	struct cm_id *id = to_id(cm_id);
-	struct ffl_context *ctx = id->ses->ctx;
 	uint32_t reported, outstanding;
 	int err;
 
+	cm_id_keep();
 	err = destroy_handle(id->ses, id->handle, &reported);
-	if (err && err != -EIO)
+	if (!err || err == -EIO) {
+		pthread_mutex_lock(&cm_lock);
+		ffl_table_del(id->ses->ctx, FFL_CM_ID, id->handle);
+		outstanding = err ? 0 : reported - id->known;
+		pthread_mutex_unlock(&cm_lock);
+		err = 0;
+	}
+	cm_id_leave();
+	if (err)
 		return cm_ret(err);
-	ffl_table_del(ctx, FFL_CM_ID, id->handle);
-	pthread_mutex_lock(&ctx->table_lock);
-	outstanding = err ? 0 : reported - id->known;
-	pthread_mutex_unlock(&ctx->table_lock);
 	cm_channel_forget(to_channel(cm_id->channel), id->ses, id->handle, outstanding);
 	cm_event_drop(id);
-	cm_events_drain(ctx, &id->ev);
+	cm_events_drain(id, &id->ev);
 	id_free(id);
 	return 0;
 }
@@ -199,13 +227,16 @@ FFL_EXPORT int rdma_destroy_id(struct rdma_cm_id *cm_id)
 
 static_assert(sizeof(((struct rdma_addr *)0)->src_storage) >= sizeof(struct ff_cm_addr), "");
 
-int cm_id_query(struct cm_id *id)
+/* What the router knows of its addresses and its path, for cm_id_learn(). Call with renew_lock held. */
+static int query(struct cm_id *id)
 {
 	struct ff_cm_query_req req = { .id = id->handle };
 	struct ff_cm_query_resp path;
 	int err = CM_CALL(id->ses, CM_QUERY, &req, &path);
 
-	return err ? err : cm_id_learn(id, &path);
+	if (!err)
+		id->path = path;
+	return err;
 }
 
 int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path)
@@ -262,7 +293,7 @@ int cm_id_set_path(struct cm_id *id)
 
 int cm_id_bind(struct cm_id *id, const struct sockaddr *addr)
 {
-	struct ff_cm_bind_req req = { .id = id->handle };
+	struct ff_cm_bind_req req = { 0 };
 	struct ff_cm_bind_resp resp;
 	socklen_t len = cm_addrlen(addr);
 	int err;
@@ -270,8 +301,11 @@ int cm_id_bind(struct cm_id *id, const struct sockaddr *addr)
 	if (!len)
 		return -EINVAL;
 	memcpy(&req.addr, addr, len);
-	err = CM_CALL(id->ses, CM_BIND, &req, &resp);
-	return err ? err : cm_id_query(id);
+	err = CM_ID_CALL_KEEP(id, CM_BIND, &req, &resp);
+	if (!err)
+		err = query(id);
+	cm_id_leave();
+	return err ? err : cm_id_learn(id, &id->path);
 }
 
 FFL_EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
@@ -279,12 +313,20 @@ FFL_EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	return cm_ret(cm_id_bind(to_id(id), addr));
 }
 
+static void set_resolving(struct cm_id *id, bool is_resolving)
+{
+	pthread_mutex_lock(&cm_lock);
+	id->is_resolving = is_resolving;
+	pthread_mutex_unlock(&cm_lock);
+}
+
 int cm_id_resolve_addr(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		       int timeout_ms)
 {
-	struct ff_cm_resolve_addr_req req = { .id = id->handle, .timeout_ms = timeout_ms };
+	struct ff_cm_resolve_addr_req req = { .timeout_ms = timeout_ms };
 	struct ff_cm_resolve_addr_resp resp;
 	socklen_t src_len = cm_addrlen(src), dst_len = cm_addrlen(dst);
+	bool is_live;
 	int err;
 
 	if (!dst_len || (src && !src_len))
@@ -292,7 +334,15 @@ int cm_id_resolve_addr(struct cm_id *id, const struct sockaddr *src, const struc
 	if (src)
 		memcpy(&req.src, src, src_len);
 	memcpy(&req.dst, dst, dst_len);
-	err = CM_CALL(id->ses, CM_RESOLVE_ADDR, &req, &resp);
+	do {
+		is_live = cm_id_enter(id);
+		set_resolving(id, is_live); /* before its event can come */
+		req.id = id->handle;
+		err = CM_CALL(id->ses, CM_RESOLVE_ADDR, &req, &resp);
+		if (err)
+			set_resolving(id, false);
+		cm_id_leave();
+	} while (err == -EIO && is_live && !id->has_device);
 	if (err)
 		return err;
 	memcpy(&id->id.route.addr.dst_storage, dst, dst_len);
@@ -318,11 +368,18 @@ FFL_EXPORT int rdma_resolve_route(struct rdma_cm_id *cm_id, int timeout_ms)
 FFL_EXPORT int rdma_listen(struct rdma_cm_id *cm_id, int backlog)
 {
 	struct cm_id *id = to_id(cm_id);
-	struct ff_cm_listen_req req = { .id = id->handle, .backlog = backlog };
+	struct ff_cm_listen_req req = { .backlog = backlog };
 	struct ff_cm_listen_resp resp;
-	int err = CM_CALL(id->ses, CM_LISTEN, &req, &resp);
+	int err = CM_ID_CALL_KEEP(id, CM_LISTEN, &req, &resp);
 
-	return cm_ret(err ? err : cm_id_query(id));
+	if (!err)
+		err = query(id);
+	if (!err) {
+		id->is_listening = true;
+		id->backlog = backlog;
+	}
+	cm_id_leave();
+	return cm_ret(err ? err : cm_id_learn(id, &id->path));
 }
 
 /* ---- options ----------------------------------------------------------------------------------------- */
@@ -346,17 +403,16 @@ FFL_EXPORT int rdma_set_option(struct rdma_cm_id *cm_id, int level, int option, 
 			       size_t len)
 {
 	struct cm_id *id = to_id(cm_id);
-	struct ff_cm_set_option_req req = { .id = id->handle,
-					    .level = (uint32_t)level,
-					    .option = (uint32_t)option };
+	struct ff_cm_set_option_req req = { .level = (uint32_t)level, .option = (uint32_t)option };
 	struct ff_cm_set_option_resp resp;
+	int err;
 
 	if (!value && len)
 		return cm_ret(-EFAULT);
 	if (level == RDMA_OPTION_IB && option == RDMA_OPTION_IB_PATH) {
 		if (!has_path(value, len))
 			return cm_ret(-EINVAL);
-		return cm_ret(CM_CALL(id->ses, CM_SET_OPTION, &req, &resp));
+		return cm_ret(CM_ID_CALL(id, CM_SET_OPTION, &req, &resp));
 	}
 	if (level != RDMA_OPTION_ID)
 		return cm_ret(-ENOSYS);
@@ -376,7 +432,13 @@ FFL_EXPORT int rdma_set_option(struct rdma_cm_id *cm_id, int level, int option, 
 	default:
 		return cm_ret(-ENOSYS);
 	}
-	return cm_ret(CM_CALL(id->ses, CM_SET_OPTION, &req, &resp));
+	err = CM_ID_CALL_KEEP(id, CM_SET_OPTION, &req, &resp);
+	if (!err) {
+		id->options |= 1u << option;
+		id->option[option] = req.value;
+	}
+	cm_id_leave();
+	return cm_ret(err);
 }
 
 /* ---- migration --------------------------------------------------------------------------------------- */
@@ -396,7 +458,17 @@ int cm_id_migrate(struct cm_id *id, struct rdma_event_channel *channel)
 			return -errno;
 		channel = &own->pub;
 	}
+	cm_id_enter(id);
 	err = cm_channel_move(to_channel(old), to_channel(channel), id);
+	if (!err) {
+		pthread_mutex_lock(&cm_lock);
+		id->sync = sync;
+		id->id.channel = channel;
+		pthread_mutex_unlock(&cm_lock);
+	}
+	if (!err && own)
+		own->own = id;
+	cm_id_leave();
 	if (err) {
 		if (own)
 			cm_channel_free(own);
@@ -404,8 +476,6 @@ int cm_id_migrate(struct cm_id *id, struct rdma_event_channel *channel)
 	}
 	if (was_sync)
 		cm_event_drop(id);
-	id->sync = sync;
-	id->id.channel = channel;
 	if (was_sync)
 		cm_channel_free(to_channel(old));
 	return 0;
@@ -418,6 +488,6 @@ FFL_EXPORT int rdma_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_chann
 	int err = cm_id_migrate(id, channel);
 
 	if (!err)
-		cm_events_drain(id->ses->ctx, &id->ev);
+		cm_events_drain(id, &id->ev);
 	return cm_ret(err);
 }

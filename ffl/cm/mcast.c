@@ -11,7 +11,7 @@
 
 #include "ffl/cm/cm.h"
 
-/* Take it off its id's list. Call with table_lock held. */
+/* Take it off its id's list. Call with cm_lock held. */
 static void mc_unlink(struct cm_id *id, struct cm_mc *mc)
 {
 	struct cm_mc **p;
@@ -23,7 +23,6 @@ static void mc_unlink(struct cm_id *id, struct cm_mc *mc)
 
 static int join(struct cm_id *id, const struct sockaddr *addr, uint32_t flags, void *context)
 {
-	struct ffl_context *ctx = id->ses->ctx;
 	struct ff_cm_join_req req = { .id = id->handle, .join_flags = flags };
 	struct ff_cm_join_resp resp;
 	socklen_t len = cm_addrlen(addr);
@@ -40,18 +39,18 @@ static int join(struct cm_id *id, const struct sockaddr *addr, uint32_t flags, v
 	memcpy(&mc->addr, addr, len);
 	req.addr = mc->addr;
 
-	pthread_mutex_lock(&ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	req.uid = mc->uid = ++id->num_joins;
 	mc->next = id->mcs;
 	id->mcs = mc;
-	pthread_mutex_unlock(&ctx->table_lock);
+	pthread_mutex_unlock(&cm_lock);
 	err = CM_CALL(id->ses, CM_JOIN, &req, &resp);
-	pthread_mutex_lock(&ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	if (err)
 		mc_unlink(id, mc);
 	else
 		mc->handle = resp.mc;
-	pthread_mutex_unlock(&ctx->table_lock);
+	pthread_mutex_unlock(&cm_lock);
 	if (err) {
 		free(mc);
 		return err;
@@ -80,7 +79,6 @@ FFL_EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join
 FFL_EXPORT int rdma_leave_multicast(struct rdma_cm_id *cm_id, struct sockaddr *addr)
 {
 	struct cm_id *id = to_id(cm_id);
-	struct ffl_context *ctx = id->ses->ctx;
 	struct ff_cm_leave_req req = { .id = id->handle };
 	struct ff_cm_leave_resp resp;
 	socklen_t len = cm_addrlen(addr);
@@ -89,14 +87,14 @@ FFL_EXPORT int rdma_leave_multicast(struct rdma_cm_id *cm_id, struct sockaddr *a
 
 	if (!len)
 		return cm_ret(-EINVAL);
-	pthread_mutex_lock(&ctx->table_lock);
+	pthread_mutex_lock(&cm_lock);
 	for (mc = id->mcs; mc && memcmp(&mc->addr, addr, len); mc = mc->next)
 		;
 	if (mc) {
 		mc_unlink(id, mc);
 		req.mc = mc->handle;
 	}
-	pthread_mutex_unlock(&ctx->table_lock);
+	pthread_mutex_unlock(&cm_lock);
 	if (!mc)
 		return cm_ret(-EADDRNOTAVAIL);
 
@@ -105,7 +103,7 @@ FFL_EXPORT int rdma_leave_multicast(struct rdma_cm_id *cm_id, struct sockaddr *a
 	err = CM_CALL(id->ses, CM_LEAVE, &req, &resp);
 	if (!err)
 		cm_channel_forget_mc(to_channel(cm_id->channel), id, req.mc);
-	cm_events_drain(ctx, &mc->ev);
+	cm_events_drain(id, &mc->ev);
 	free(mc);
 	return cm_ret(err);
 }

@@ -4,10 +4,10 @@
  * its ids use. Any thread; neighbours: context.c of libibverbs, channel.c, id.c.
  *
  * The session is opened by the first channel and then kept. When the router died, or in a child
- * that was forked, the next channel opens another; what belongs to the old one fails with EIO and
- * can be destroyed, and with the last of it the old session goes. The device ff0 is opened once
- * for a session, and never closed: programs get it as id->verbs and from rdma_get_devices(), and
- * may use it as long as they live.
+ * that was forked, the next channel, or one that is made again (renew.c), opens another; what belongs to
+ * the old one fails with EIO and can be destroyed, and with the last of it the old session goes. The
+ * device ff0 is opened once for a session, and never closed: programs get it as id->verbs and from
+ * rdma_get_devices(), and may use it as long as they live.
  *
  * Tests: system/cm_connect.c, system/cm_channel.c
  */
@@ -24,6 +24,8 @@
 /* The two below, and of each session refs, device_refs and the device. Held across fork. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_session *current; /* NULL: none yet; may have died */
+pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t cm_acked = PTHREAD_COND_INITIALIZER;
 static bool fork_handled;
 
 static void fork_prepare(void)
@@ -31,8 +33,17 @@ static void fork_prepare(void)
 	pthread_mutex_lock(&lock);
 }
 
-static void fork_done(void)
+static void fork_parent(void)
 {
+	pthread_mutex_unlock(&lock);
+}
+
+static void fork_child(void)
+{
+	/* another thread of the parent may have held them */
+	pthread_mutex_init(&cm_lock, NULL);
+	pthread_cond_init(&cm_acked, NULL);
+	cm_renew_forked();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -67,7 +78,7 @@ static struct cm_session *session_open(void)
 		 * After libibverbs's: what is registered last prepares first, and the locks that
 		 * those take are taken with ours held when a device is opened.
 		 */
-		err = pthread_atfork(fork_prepare, fork_done, fork_done);
+		err = pthread_atfork(fork_prepare, fork_parent, fork_child);
 		if (err)
 			goto err_track;
 		fork_handled = true;

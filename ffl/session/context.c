@@ -139,7 +139,6 @@ static void abandon(struct ffl_context *ctx)
 	pthread_mutex_init(&ctx->call_lock, NULL);
 	pthread_mutex_init(&ctx->seg_lock, NULL);
 	ctx->table_lock = table_lock_init;
-	pthread_cond_init(&ctx->event_cond, NULL);
 }
 
 static void fork_child(void)
@@ -381,7 +380,6 @@ FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 	pthread_mutex_init(&ctx->call_lock, NULL);
 	pthread_mutex_init(&ctx->seg_lock, NULL);
 	ctx->table_lock = table_lock_init;
-	pthread_cond_init(&ctx->event_cond, NULL);
 
 	ret = ffl_connect(path);
 	if (ret < 0) {
@@ -421,7 +419,6 @@ FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
 	pthread_mutex_destroy(&ctx->call_lock);
 	pthread_mutex_destroy(&ctx->seg_lock);
 	pthread_mutex_destroy(&ctx->table_lock);
-	pthread_cond_destroy(&ctx->event_cond);
 	free(ctx);
 }
 

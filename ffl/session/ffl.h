@@ -137,7 +137,6 @@ struct ffl_context {
 	struct ffl_seg *seg; /* [num_seg], call_lock */
 	uint32_t num_seg;
 	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
-	pthread_cond_t event_cond;  /* an event of rdma_cm's was acknowledged */
 	struct ffl_table table[FFL_NUM_KINDS];
 	uint32_t num_devices; /* of the container; 0: the router does not know DEVICE */
 	bool is_device;	      /* and not rdma_cm's */

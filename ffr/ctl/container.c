@@ -207,9 +207,12 @@ static int socket_listen(int dir_fd)
 	if (fd < 0)
 		return -errno;
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/" SOCKET_NAME, dir_fd);
-	/* Users in a container may have any number. */
-	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || chmod(sa.sun_path, 0666) ||
-	    listen(fd, BACKLOG)) {
+	/*
+	 * Users in a container may have any number. chmod() comes last, because programs that wait for a router watch
+	 * the folder (ffl/cm/watch.c) and must find it listening.
+	 */
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, BACKLOG) ||
+	    chmod(sa.sun_path, 0666)) {
 		err = -errno;
 		close(fd);
 		return err;

@@ -292,7 +292,6 @@ int fake_setup(void **state)
 	ctx->v.context.ops.poll_cq = ffl_poll_cq;
 	ctx->v.context.ops.req_notify_cq = ffl_req_notify_cq;
 	pthread_mutex_init(&ctx->table_lock, NULL);
-	pthread_cond_init(&ctx->event_cond, NULL);
 	pd->ibv.context = &ctx->v.context;
 	pd->ctx = ctx;
 	pd->handle = 5;

@@ -31,9 +31,20 @@ void ffl_mark_dead(struct ffl_context *ctx)
 {
 	atomic_store(&ctx->dead, true);
 }
+bool ffl_check_alive(struct ffl_context *ctx)
+{
+	return !atomic_load(&ctx->dead);
+}
+pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t cm_acked = PTHREAD_COND_INITIALIZER;
 struct cm_session *cm_session_get(void)
 {
-	return cm_session_ref(&cm_router.ses);
+	if (!atomic_load(&cm_router.ctx.dead))
+		return cm_session_ref(&cm_router.ses);
+	if (!cm_router.session_err)
+		return cm_session_ref(&cm_router.next_ses);
+	errno = cm_router.session_err;
+	return NULL;
 }
 struct cm_session *cm_session_ref(struct cm_session *s)
 {
@@ -127,6 +138,20 @@ void cm_rig_simple(struct rdma_cm_id *id, enum rdma_cm_event_type type, int stat
 		(struct ff_cm_event){ .id = to_id(id)->handle, .event = type, .status = status });
 }
 
+void cm_rig_router_ends(void)
+{
+	pthread_mutex_lock(&cm_router.lock);
+	atomic_store(&cm_router.ctx.dead, true);
+	for (unsigned i = 0; i < NUM_CHANNELS; i++) {
+		if (cm_router.channel[i] >= 0)
+			close(cm_router.channel[i]);
+		cm_router.channel[i] = -1;
+	}
+	for (unsigned i = 0; i < NUM_IDS; i++)
+		cm_router.id[i].live = false;
+	pthread_mutex_unlock(&cm_router.lock);
+}
+
 static uint32_t new_id(uint32_t channel)
 {
 	uint32_t handle = ++cm_router.next_id;
@@ -203,6 +228,7 @@ static int answer(enum ff_msg_type type, const void *q, const void *tail, void *
 		return 0;
 	case FF_MSG_CM_QUERY:
 		((struct ff_cm_query_resp *)a)->port_num = cm_router.port_num;
+		((struct ff_cm_query_resp *)a)->local = cm_router.local;
 		return 0;
 	case FF_MSG_CM_MIGRATE_ID:
 		migrate(q, a);
@@ -216,10 +242,16 @@ static int answer(enum ff_msg_type type, const void *q, const void *tail, void *
 		((struct ff_cm_join_resp *)a)->mc = 7;
 		return 0;
 	case FF_MSG_CM_BIND:
+		cm_router.bind = *(const struct ff_cm_bind_req *)q;
+		return 0;
 	case FF_MSG_CM_LISTEN:
+		cm_router.listen = *(const struct ff_cm_listen_req *)q;
+		return 0;
+	case FF_MSG_CM_SET_OPTION:
+		cm_router.option = *(const struct ff_cm_set_option_req *)q;
+		return 0;
 	case FF_MSG_CM_RESOLVE_ADDR:
 	case FF_MSG_CM_LEAVE:
-	case FF_MSG_CM_SET_OPTION:
 		return 0;
 	default:
 		fail_msg("message %d", type);
@@ -265,9 +297,10 @@ int ffl_cm_rig_setup(void **state)
 	memset(cm_router.channel, -1, sizeof(cm_router.channel));
 	pthread_mutex_init(&cm_router.lock, NULL);
 	pthread_mutex_init(&cm_router.ctx.table_lock, NULL);
-	pthread_cond_init(&cm_router.ctx.event_cond, NULL);
-	cm_router.ctx.pid = getpid();
+	pthread_mutex_init(&cm_router.next_ctx.table_lock, NULL);
+	cm_router.ctx.pid = cm_router.next_ctx.pid = getpid();
 	cm_router.ses.ctx = &cm_router.ctx;
+	cm_router.next_ses.ctx = &cm_router.next_ctx;
 	cm_router.port_num = 1;
 	cm_ch = cm_rig_new_channel();
 	return 0;
@@ -278,13 +311,14 @@ int ffl_cm_rig_teardown(void **state)
 	unsigned i;
 
 	(void)state;
-	atomic_store(&cm_router.ctx.dead, false);
 	rdma_destroy_event_channel(cm_ch);
 	for (i = 0; i < NUM_CHANNELS; i++)
 		assert_int_equal(cm_router.channel[i], -1);
 	assert_int_equal(cm_router.ses.refs, 0);
+	assert_int_equal(cm_router.next_ses.refs, 0);
 	assert_int_equal(cm_router.devices, 0);
 	free(cm_router.ctx.table[FFL_CM_ID].slot);
+	free(cm_router.next_ctx.table[FFL_CM_ID].slot);
 	return 0;
 }
 

@@ -16,6 +16,10 @@
 struct cm_router {
 	struct ffl_context ctx;
 	struct cm_session ses;
+	/* of the next router, which is there when ctx is dead; session_err: it does not take us */
+	struct ffl_context next_ctx;
+	struct cm_session next_ses;
+	int session_err;
 	pthread_mutex_t lock;
 	int channel[NUM_CHANNELS]; /* our ends; handle is the index + 1 */
 	struct {
@@ -32,7 +36,12 @@ struct cm_router {
 	uint32_t destroyed[NUM_IDS];
 	unsigned num_destroyed;
 	struct ff_cm_join_req join;
-	uint8_t port_num; /* what CM_QUERY and the events tell */
+	/* the last of each */
+	struct ff_cm_bind_req bind;
+	struct ff_cm_listen_req listen;
+	struct ff_cm_set_option_req option;
+	struct ff_cm_addr local; /* what CM_QUERY tells */
+	uint8_t port_num;	 /* what CM_QUERY and the events tell */
 	unsigned attached, devices;
 	unsigned qp_errors; /* QPs that were moved to the error state */
 	int device_ret;
@@ -43,6 +52,8 @@ extern struct cm_router cm_router;
 /* An event happens. */
 void cm_rig_event(struct ff_cm_event ev);
 void cm_rig_simple(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status);
+/* The router ends: all that it has of channels and ids. The next one is there, as cm_session_get() sees it. */
+void cm_rig_router_ends(void);
 /* A connection request: the new id's handle. */
 uint32_t cm_rig_request(struct rdma_cm_id *listener);
 

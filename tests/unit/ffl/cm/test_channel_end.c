@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c */
+/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/cm/renew.c ffl/cm/watch.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c */
 /*
  * test_channel_end.c - a channel that is destroyed while a thread waits in it. It closes a descriptor
  * under its reader, which is what is tested, and what ThreadSanitizer takes for a race.
@@ -37,9 +37,9 @@ static void test_destroy_under_reader(void **state)
 	waiter_tid = 0;
 	assert_int_equal(pthread_create(&t, NULL, waiter, c), 0);
 	for (bool reads = false; !reads || !is_asleep(waiter_tid);) {
-		pthread_mutex_lock(&cm_router.ctx.table_lock);
+		pthread_mutex_lock(&cm_lock);
 		reads = to_channel(c)->readers;
-		pthread_mutex_unlock(&cm_router.ctx.table_lock);
+		pthread_mutex_unlock(&cm_lock);
 	}
 	rdma_destroy_event_channel(c);
 	assert_int_not_equal(cm_router.channel[1], -1);

@@ -46,6 +46,10 @@ bool ffl_check_alive(struct ffl_context *c)
 	return !atomic_load(&c->dead);
 }
 
+void cm_renew_forked(void)
+{
+}
+
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define NOT_CALLED(type, name, ...)                                                                \
 	type name(__VA_ARGS__)                                                                     \
