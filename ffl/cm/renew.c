@@ -318,7 +318,7 @@ static bool has_ended(const struct cm_line *l)
  */
 static int look(struct cm_channel *ch)
 {
-	if (ch->own && !ch->own->is_listening)
+	if (ch->own && (!ch->own->is_listening || ch->own->has_device))
 		return -EIO;
 	if (!has_ended(ch->line))
 		return 0;

@@ -135,9 +135,10 @@ static void test_listener_goes_on(void **state)
 	struct rdma_cm_id *l = listener_on(cm_ch), *id = connected_on(cm_ch);
 	struct sockaddr_in sin;
 	uint32_t before = to_id(l)->handle;
-	int one = 1;
+	int one = 1, copy = dup(to_channel(cm_ch)->line->fd);
 
 	(void)state;
+	assert_true(copy >= 0); /* a child that was forked has the socket, too, and keeps it */
 	assert_int_equal(rdma_set_option(l, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, 4), 0);
 	cm_rig_router_ends();
 	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
@@ -160,6 +161,8 @@ static void test_listener_goes_on(void **state)
 	assert_int_equal(cm_router.option.option, RDMA_OPTION_ID_REUSEADDR);
 	assert_int_equal(cm_router.option.value, 1);
 	expect_request(cm_ch, l);
+	cm_rig_expect_none(cm_ch);
+	assert_int_equal(close(copy), 0);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	assert_int_equal(rdma_destroy_id(l), 0);
 }
@@ -276,6 +279,7 @@ static void test_calls_renew(void **state)
 static void test_events_of_nobody(void **state)
 {
 	struct rdma_cm_id *id = connected_on(cm_ch), *fresh;
+	int copy = dup(to_channel(cm_ch)->line->fd);
 
 	(void)state;
 	cm_rig_simple(id, RDMA_CM_EVENT_ADDR_CHANGE, 1);
@@ -283,16 +287,23 @@ static void test_events_of_nobody(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 	assert_int_equal(rdma_create_id(cm_ch, &fresh, NULL, RDMA_PS_TCP), 0);
 	cm_rig_expect_none(cm_ch);
+	assert_int_equal(close(copy), 0);
 	assert_int_equal(rdma_destroy_id(fresh), 0);
 }
 
-/* Synchronous ids: a call fails, but who waits for requests goes on. */
+/* Synchronous ids: a call fails, but who waits for requests on the wildcard address goes on. */
 static void test_sync(void **state)
 {
 	struct sockaddr_in dst = { .sin_family = AF_INET };
-	struct rdma_cm_id *id, *l = listener_on(NULL);
+	struct rdma_cm_id *id, *l = listener_on(NULL), *on_device;
+	struct rdma_cm_event *ev;
 
 	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &on_device, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(on_device, (struct sockaddr *)&dst), 0);
+	assert_int_equal(rdma_listen(on_device, 1), 0);
+	assert_non_null(on_device->verbs);
+	fcntl(on_device->channel->fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
 	fcntl(l->channel->fd, F_SETFL, O_NONBLOCK);
 	close(cm_router.channel[to_channel(id->channel)->line->handle - 1]);
@@ -300,6 +311,9 @@ static void test_sync(void **state)
 	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000), -1);
 	assert_int_equal(errno, EIO);
 	cm_rig_router_ends();
+	assert_int_equal(rdma_get_cm_event(on_device->channel, &ev), -1);
+	assert_int_equal(errno, EIO);
+	assert_int_equal(rdma_destroy_id(on_device), 0);
 	look_in_vain(l->channel);
 	router_answers();
 	look_in_vain(l->channel);
