@@ -264,8 +264,8 @@ void cm_channel_told(struct cm_channel *ch);
 bool cm_id_enter(struct cm_id *id); /* false: no router has the id, so that the request will fail */
 void cm_id_leave(void);
 void cm_id_keep(void); /* cm_id_enter() for an id that need not be at a router */
-/* The same for a channel in which an id is to be made. */
-bool cm_channel_enter(struct cm_channel *ch);
+/* Is the channel at a router, or can it be? Call with renew_lock held. */
+bool cm_channel_is_live(struct cm_channel *ch);
 void cm_renew_forked(void); /* in a child */
 
 /*

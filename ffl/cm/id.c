@@ -179,7 +179,8 @@ int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, voi
 	if (!channel)
 		return create(NULL, id, context, ps, qp_type);
 	do { /* again: the call may find out that the router died */
-		is_live = cm_channel_enter(to_channel(channel));
+		cm_id_keep();
+		is_live = cm_channel_is_live(to_channel(channel));
 		err = create(channel, id, context, ps, qp_type);
 		cm_id_leave();
 	} while (err == -EIO && is_live);
@@ -459,7 +460,9 @@ int cm_id_migrate(struct cm_id *id, struct rdma_event_channel *channel)
 		channel = &own->pub;
 	}
 	cm_id_enter(id);
-	err = cm_channel_move(to_channel(old), to_channel(channel), id);
+	err = cm_channel_is_live(to_channel(channel)) ?
+		      cm_channel_move(to_channel(old), to_channel(channel), id) :
+		      -EIO;
 	if (!err) {
 		pthread_mutex_lock(&cm_lock);
 		id->sync = sync;

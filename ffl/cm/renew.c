@@ -248,8 +248,7 @@ err_ids:
 
 /* ---- for calls ------------------------------------------------------------------------------------------- */
 
-/* Is the channel at a router, or can it be? Call with renew_lock held. */
-static bool is_live(struct cm_channel *ch)
+bool cm_channel_is_live(struct cm_channel *ch)
 {
 	int cancel;
 	bool ok;
@@ -262,16 +261,10 @@ static bool is_live(struct cm_channel *ch)
 	return ok;
 }
 
-bool cm_channel_enter(struct cm_channel *ch)
-{
-	pthread_mutex_lock(&renew_lock);
-	return is_live(ch);
-}
-
 bool cm_id_enter(struct cm_id *id)
 {
 	pthread_mutex_lock(&renew_lock);
-	return id->has_device || is_live(to_channel(id->id.channel));
+	return id->has_device || cm_channel_is_live(to_channel(id->id.channel));
 }
 
 void cm_id_keep(void)

@@ -223,6 +223,36 @@ static void test_refused_for_a_while(void **state)
 	assert_int_equal(rdma_destroy_id(l), 0);
 }
 
+/* A server gives each connection to another channel, which it has had since before the router ended. */
+static void test_migrate_to_channel_of_before(void **state)
+{
+	struct rdma_event_channel *worker = cm_rig_new_channel();
+	struct rdma_cm_id *l = listener_on(cm_ch), *old = connected_on(worker), *id;
+	struct rdma_cm_event *e;
+
+	(void)state;
+	cm_rig_router_ends();
+	look_in_vain(cm_ch);
+	router_answers();
+	look_in_vain(cm_ch);
+	cm_rig_request(l);
+	assert_int_equal(rdma_get_cm_event(cm_ch, &e), 0);
+	id = e->id;
+	assert_int_equal(rdma_ack_cm_event(e), 0);
+	assert_int_equal(rdma_migrate_id(id, worker),
+			 -1); /* it has an event of the last router's */
+	assert_int_equal(errno, EIO);
+	cm_rig_expect(worker, old, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	assert_int_equal(rdma_migrate_id(id, worker), 0);
+	cm_rig_simple(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	cm_rig_expect(worker, id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(rdma_migrate_id(old, worker), -1); /* its router is gone */
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(old), 0);
+	assert_int_equal(rdma_destroy_id(l), 0);
+	rdma_destroy_event_channel(worker);
+}
+
 /* Who waits for an address hears that there is none; the id is as good as new. */
 static void test_resolving(void **state)
 {
@@ -424,7 +454,7 @@ static int setup(void **state)
 int main(void)
 {
 	return UNIT_RUN(TEST(test_listener_goes_on), TEST(test_port_is_taken),
-			TEST(test_refused_for_a_while), TEST(test_resolving),
-			TEST(test_calls_renew), TEST(test_events_of_nobody), TEST(test_sync),
-			TEST(test_thread_waits), TEST(test_destroyed_while_lost));
+			TEST(test_refused_for_a_while), TEST(test_migrate_to_channel_of_before),
+			TEST(test_resolving), TEST(test_calls_renew), TEST(test_events_of_nobody),
+			TEST(test_sync), TEST(test_thread_waits), TEST(test_destroyed_while_lost));
 }
