@@ -151,7 +151,8 @@ static unsigned peek_all(struct cm_line *l, uint32_t handle, uint32_t mc, struct
 
 /* ---- lines: a channel's socket to one router ---------------------------------------------------------- */
 
-int cm_line_new(struct cm_session *s, struct cm_line **line)
+/* Takes over the reference to s, but not on failure. */
+static int line_new(struct cm_session *s, struct cm_line **line)
 {
 	struct ff_create_channel_req req = { 0 };
 	struct ff_create_channel_resp resp;
@@ -178,6 +179,21 @@ int cm_line_new(struct cm_session *s, struct cm_line **line)
 	l->handle = resp.channel;
 	*line = l;
 	return 0;
+}
+
+int cm_line_new(struct cm_line **line)
+{
+	struct cm_session *s;
+	int err, tries;
+
+	/* twice: this call may find out that the router died */
+	for (err = -EIO, tries = 0; err == -EIO && tries < 2; tries++) {
+		s = cm_session_get();
+		err = s ? line_new(s, line) : -errno;
+		if (s && err)
+			cm_session_put(s);
+	}
+	return err;
 }
 
 void cm_line_free(struct cm_line *l)
@@ -230,30 +246,23 @@ static void channel_end(struct cm_channel *ch)
 
 /* ---- taking packets ---------------------------------------------------------------------------------- */
 
-void cm_channel_wait(struct cm_channel *ch)
+/* This thread is in the channel, which therefore stays until reader_leave(). */
+static void reader_enter(struct cm_channel *ch)
 {
 	pthread_mutex_lock(&cm_lock);
 	ch->readers++;
 	pthread_mutex_unlock(&cm_lock);
 }
 
-/* Call with cm_lock held. Is the channel destroyed, and this thread the last one in it? */
-static bool unwait(struct cm_channel *ch)
+static void reader_leave(struct cm_channel *ch)
 {
-	return !--ch->readers && ch->closed;
-}
-
-bool cm_channel_unwait(struct cm_channel *ch)
-{
-	bool closed, is_last;
+	bool is_last;
 
 	pthread_mutex_lock(&cm_lock);
-	closed = ch->closed;
-	is_last = unwait(ch);
+	is_last = !--ch->readers && ch->closed;
 	pthread_mutex_unlock(&cm_lock);
 	if (is_last)
 		channel_end(ch);
-	return !closed;
 }
 
 /* Enter a received packet. The id that it is for, or NULL: skipped. Call with cm_lock held. */
@@ -356,7 +365,6 @@ static struct cm_line *line_get(struct cm_channel *ch)
 	struct cm_line *l;
 
 	pthread_mutex_lock(&cm_lock);
-	ch->readers++;
 	l = ch->line;
 	l->readers++;
 	pthread_mutex_unlock(&cm_lock);
@@ -369,7 +377,7 @@ static struct cm_line *line_get(struct cm_channel *ch)
  */
 static int take(struct cm_channel *ch, struct cm_packet *p, struct cm_id **id, struct cm_mc **mc)
 {
-	bool orphan = false, told = false, closed, is_last, is_free;
+	bool orphan = false, told = false, is_free;
 	struct cm_line *l = line_get(ch);
 	ssize_t n;
 	int err;
@@ -382,8 +390,7 @@ static int take(struct cm_channel *ch, struct cm_packet *p, struct cm_id **id, s
 	err = check(p, n);
 	pthread_mutex_lock(&cm_lock);
 	l->readers--;
-	closed = ch->closed;
-	if (closed) {
+	if (ch->closed) {
 		err = -EBADF;
 	} else if (err == -EIO && n <= 0) {
 		/* another thread may have been here before, and the channel have its next line */
@@ -397,15 +404,12 @@ static int take(struct cm_channel *ch, struct cm_packet *p, struct cm_id **id, s
 	}
 	if (orphan)
 		p->ses = cm_session_ref(l->ses);
-	if (!closed)
+	if (!ch->closed)
 		trim(l);
 	is_free = l->is_left && !l->readers;
-	is_last = unwait(ch);
 	pthread_mutex_unlock(&cm_lock);
 	if (is_free)
 		cm_line_free(l);
-	if (is_last)
-		channel_end(ch);
 	if (told)
 		cm_channel_told(ch);
 	if (orphan) {
@@ -422,11 +426,13 @@ int cm_channel_take(struct cm_channel *ch, struct cm_packet *p, struct cm_id **i
 
 	if (ch->pid != getpid()) /* the parent's events are not ours to take */
 		return -EIO;
+	reader_enter(ch);
 	do {
 		err = take(ch, p, id, mc);
 		if (err == -ENOLINK)
 			err = cm_channel_lost(ch);
 	} while (!err && !*id);
+	reader_leave(ch);
 	return err;
 }
 
@@ -570,22 +576,14 @@ static int open_fd(struct cm_channel *ch)
 
 struct cm_channel *cm_channel_new(void)
 {
-	struct cm_channel *ch;
-	struct cm_session *s;
-	int err, tries;
+	struct cm_channel *ch = calloc(1, sizeof(*ch));
+	int err;
 
-	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return NULL;
 	ch->watch.fd = -1;
 	ch->pid = getpid();
-	/* twice: this call may find out that the router died */
-	for (err = -EIO, tries = 0; err == -EIO && tries < 2; tries++) {
-		s = cm_session_get();
-		err = s ? cm_line_new(s, &ch->line) : -errno;
-		if (s && err)
-			cm_session_put(s);
-	}
+	err = cm_line_new(&ch->line);
 	if (err)
 		goto err_free;
 	err = open_fd(ch);
@@ -607,11 +605,13 @@ void cm_channel_free(struct cm_channel *ch)
 {
 	bool busy;
 
+	cm_id_keep(); /* a thread that renews the channel uses the descriptor's number */
 	close(ch->pub.fd);
 	pthread_mutex_lock(&cm_lock);
 	busy = ch->readers && ch->pid == getpid();
 	ch->closed = busy;
 	pthread_mutex_unlock(&cm_lock);
+	cm_id_leave();
 	if (!busy)
 		channel_end(ch);
 }

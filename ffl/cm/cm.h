@@ -79,7 +79,7 @@ struct ibv_xrcd *cm_device_xrcd(struct cm_session *s);
 /* ---- watch.c: when does a router answer again? ---------------------------------------------------- */
 
 struct cm_watch {
-	int fd;		/* readable when cm_watch_look() is to be called; -1: nobody watches */
+	int fd; /* readable when cm_watch_look() is to be called; -1: nobody watches, or none was left */
 	uint8_t kind;	/* enum in watch.c */
 	bool has_ended; /* the last question was answered by an end */
 };
@@ -120,8 +120,8 @@ struct cm_channel {
 	struct cm_watch watch;
 	/* under cm_lock: */
 	struct cm_line *line; /* changed with renew_lock held, too */
-	unsigned readers;     /* threads in cm_channel_take() that wait */
-	bool closed;	      /* by the program, while there were readers: the last one frees it */
+	unsigned readers;     /* threads in cm_channel_take() */
+	bool closed; /* while there were readers: the last one frees it; changed as line is */
 };
 
 struct cm_mc;
@@ -133,15 +133,12 @@ static inline struct cm_channel *to_channel(struct rdma_event_channel *c)
 
 struct cm_channel *cm_channel_new(void); /* NULL: errno */
 void cm_channel_free(struct cm_channel *ch);
-/* A socket for the channel to the router of session s, whose reference it takes over. 0 or -errno. */
-int cm_line_new(struct cm_session *s, struct cm_line **line);
+/* A socket to the router that answers. 0 or -errno. */
+int cm_line_new(struct cm_line **line);
 void cm_line_free(struct cm_line *line); /* not its part at the router */
 void cm_line_end(struct cm_line *line);	 /* that, too, and ids that are still in it there */
 /* Has all that the ended line of the channel had to tell been told? */
 bool cm_line_is_told(struct cm_channel *ch);
-/* A thread waits in the channel. cm_channel_unwait(): false when the channel was destroyed meanwhile, and is gone. */
-void cm_channel_wait(struct cm_channel *ch);
-bool cm_channel_unwait(struct cm_channel *ch);
 /*
  * The next packet of a live id, which it finds and counts as returned; *mc is the membership that
  * the event is about, or NULL. Blocks unless the descriptor is O_NONBLOCK. 0 or -errno: -EAGAIN,

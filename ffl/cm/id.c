@@ -243,6 +243,7 @@ static int query(struct cm_id *id)
 int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
+	int err;
 
 	id->path = *path;
 	memcpy(&addr->src_storage, &id->path.local, sizeof(id->path.local));
@@ -255,7 +256,10 @@ int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path)
 	if (id->has_device)
 		return 0;
 	id->id.port_num = id->path.port_num;
-	return cm_device_get(id);
+	cm_id_keep(); /* of the session that it has now */
+	err = cm_device_get(id);
+	cm_id_leave();
+	return err;
 }
 
 int cm_id_set_path(struct cm_id *id)

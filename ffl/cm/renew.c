@@ -29,6 +29,8 @@
 
 #include "ffl/cm/cm.h"
 
+#define NO_FD_MS 1000 /* between two looks for a router where no descriptor can tell */
+
 static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER; /* see cm.h */
 
 void cm_renew_forked(void)
@@ -199,18 +201,13 @@ static void ep_del(const struct cm_channel *ch, int fd)
 /* Call with renew_lock held, for a line that has told everything. 0 or -errno: the channel is as it was. */
 static int renew(struct cm_channel *ch)
 {
-	struct cm_session *s = cm_session_get();
 	struct renewed *list = NULL;
 	struct cm_line *l;
 	int n, i, err;
 
-	if (!s)
-		return -errno;
-	err = cm_line_new(s, &l);
-	if (err) {
-		cm_session_put(s);
+	err = cm_line_new(&l);
+	if (err)
 		return err;
-	}
 	n = survivors(ch, &list);
 	err = n < 0 ? n : 0;
 	for (i = 0; i < n; i++) {
@@ -218,7 +215,7 @@ static int renew(struct cm_channel *ch)
 		if (err)
 			break;
 		pthread_mutex_lock(&cm_lock);
-		err = ffl_table_put(s->ctx, FFL_CM_ID, list[i].handle, list[i].id);
+		err = ffl_table_put(l->ses->ctx, FFL_CM_ID, list[i].handle, list[i].id);
 		pthread_mutex_unlock(&cm_lock);
 		if (err)
 			break;
@@ -239,7 +236,7 @@ static int renew(struct cm_channel *ch)
 err_ids:
 	pthread_mutex_lock(&cm_lock);
 	while (i-- > 0)
-		ffl_table_del(s->ctx, FFL_CM_ID, list[i].handle);
+		ffl_table_del(l->ses->ctx, FFL_CM_ID, list[i].handle);
 	pthread_mutex_unlock(&cm_lock);
 	free(list);
 	cm_line_end(l);
@@ -283,7 +280,14 @@ static bool is_readable(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	return fd >= 0 && poll(&p, 1, 0) > 0;
+	return poll(&p, 1, 0) > 0;
+}
+
+static void watch(struct cm_channel *ch)
+{
+	if (has_listener(ch))
+		cm_watch_start(&ch->watch);
+	ep_add(ch, ch->watch.fd);
 }
 
 /* From now on the ended line does not make the descriptor readable. Call with renew_lock held. */
@@ -291,17 +295,18 @@ static void lose(struct cm_channel *ch)
 {
 	ch->is_lost = true;
 	ep_del(ch, ch->line->fd);
-	if (has_listener(ch))
-		cm_watch_start(&ch->watch);
-	ep_add(ch, ch->watch.fd);
+	watch(ch);
 }
 
 /* Another thread may have renewed the channel since this one found that its line has ended. */
 static bool has_ended(const struct cm_line *l)
 {
+	ssize_t n;
 	char c;
-	ssize_t n = recv(l->fd, &c, sizeof(c), MSG_PEEK | MSG_DONTWAIT);
 
+	pthread_mutex_lock(&cm_lock); /* which whoever uses SO_PEEK_OFF has */
+	n = recv(l->fd, &c, sizeof(c), MSG_PEEK | MSG_DONTWAIT);
+	pthread_mutex_unlock(&cm_lock);
 	return !n || (n < 0 && errno != EAGAIN);
 }
 
@@ -311,12 +316,18 @@ static bool has_ended(const struct cm_line *l)
  */
 static int look(struct cm_channel *ch)
 {
+	if (ch->closed)
+		return -EBADF;
 	if (ch->own && (!ch->own->is_listening || ch->own->has_device))
 		return -EIO;
 	if (!has_ended(ch->line))
 		return 0;
 	if (!ch->is_lost) {
 		lose(ch);
+		return -EAGAIN;
+	}
+	if (ch->watch.fd < 0) { /* nobody listened, or there was no descriptor to be had */
+		watch(ch);
 		return -EAGAIN;
 	}
 	if (!is_readable(ch->watch.fd))
@@ -337,7 +348,7 @@ void cm_channel_told(struct cm_channel *ch)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&renew_lock);
-	if (!ch->is_lost && has_ended(ch->line))
+	if (!ch->closed && !ch->is_lost && has_ended(ch->line))
 		lose(ch);
 	pthread_mutex_unlock(&renew_lock);
 	pthread_setcancelstate(cancel, NULL);
@@ -346,16 +357,16 @@ void cm_channel_told(struct cm_channel *ch)
 int cm_channel_lost(struct cm_channel *ch)
 {
 	struct pollfd p = { .fd = ch->pub.fd, .events = POLLIN };
-	int err, cancel;
+	int err, cancel, flags, ms;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&renew_lock);
 	err = look(ch);
+	flags = err == -EAGAIN ? fcntl(p.fd, F_GETFL) : 0;
+	ms = err == -EAGAIN && ch->watch.fd < 0 && has_listener(ch) ? NO_FD_MS : -1;
 	pthread_mutex_unlock(&renew_lock);
 	pthread_setcancelstate(cancel, NULL);
-	if (err != -EAGAIN || (fcntl(ch->pub.fd, F_GETFL) & O_NONBLOCK))
+	if (err != -EAGAIN || flags & O_NONBLOCK)
 		return err;
-	cm_channel_wait(ch);
-	err = poll(&p, 1, -1) < 0 ? -errno : 0;
-	return cm_channel_unwait(ch) ? err : -EBADF;
+	return poll(&p, 1, ms) < 0 ? -errno : 0;
 }

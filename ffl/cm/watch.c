@@ -137,10 +137,6 @@ bool cm_watch_look(struct cm_watch *w)
 	char buf[4096];
 	ssize_t n;
 
-	if (w->fd < 0) {
-		cm_watch_start(w);
-		return false;
-	}
 	n = w->kind == WATCH_ANSWER ? recv(w->fd, buf, sizeof(buf), MSG_DONTWAIT) :
 				      read(w->fd, buf, sizeof(buf));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,15 +22,16 @@
 
 /* ---- the return of the router ---------------------------------------------------------------------- */
 
-static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER; /* these three */
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER; /* these four */
 static int watch_fd = -1;
 static unsigned starts, pauses;
+static bool is_out_of_fds;
 
 static void watch(struct cm_watch *w, unsigned *count)
 {
 	pthread_mutex_lock(&watch_lock);
 	++*count;
-	w->fd = watch_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->fd = watch_fd = is_out_of_fds ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	pthread_mutex_unlock(&watch_lock);
 }
 void cm_watch_start(struct cm_watch *w)
@@ -38,6 +40,7 @@ void cm_watch_start(struct cm_watch *w)
 }
 bool cm_watch_look(struct cm_watch *w)
 {
+	assert_true(w->fd >= 0);
 	cm_watch_stop(w);
 	return true;
 }
@@ -253,6 +256,25 @@ static void test_migrate_to_channel_of_before(void **state)
 	rdma_destroy_event_channel(worker);
 }
 
+/* The process has no descriptor left when the router ends. */
+static void test_out_of_fds(void **state)
+{
+	struct rdma_cm_id *l = listener_on(cm_ch);
+
+	(void)state;
+	is_out_of_fds = true;
+	cm_rig_router_ends();
+	look_in_vain(cm_ch);
+	cm_rig_expect_none(cm_ch);
+	is_out_of_fds = false;
+	cm_rig_expect_none(cm_ch);
+	router_answers();
+	assert_true(readable(cm_ch));
+	look_in_vain(cm_ch);
+	expect_request(cm_ch, l);
+	assert_int_equal(rdma_destroy_id(l), 0);
+}
+
 /* Who waits for an address hears that there is none; the id is as good as new. */
 static void test_resolving(void **state)
 {
@@ -390,6 +412,16 @@ static bool sleeps_lost(struct rdma_event_channel *c)
 	return lost && is_asleep(waiter_tid);
 }
 
+static bool is_watched(void)
+{
+	bool is;
+
+	pthread_mutex_lock(&watch_lock);
+	is = watch_fd >= 0;
+	pthread_mutex_unlock(&watch_lock);
+	return is;
+}
+
 static bool is_renewed(const struct rdma_cm_id *id)
 {
 	bool is;
@@ -443,9 +475,77 @@ static void test_destroyed_while_lost(void **state)
 	assert_int_equal(watch_fd, -1);
 }
 
+/* A thread that waits without a descriptor for the router's return looks for itself. */
+static void test_thread_out_of_fds(void **state)
+{
+	struct rdma_cm_id *l = listener_on(cm_ch);
+	pthread_t t;
+	void *ret;
+
+	(void)state;
+	fcntl(cm_ch->fd, F_SETFL, 0);
+	waiter_tid = 0;
+	is_out_of_fds = true;
+	assert_int_equal(pthread_create(&t, NULL, waiter, cm_ch), 0);
+	cm_rig_router_ends();
+	WAIT_FOR(waiter_tid && sleeps_lost(cm_ch));
+	pthread_mutex_lock(&watch_lock);
+	is_out_of_fds = false;
+	pthread_mutex_unlock(&watch_lock);
+	WAIT_FOR(is_watched());
+	router_answers();
+	WAIT_FOR(is_renewed(l));
+	cm_rig_request(l);
+	pthread_join(t, &ret);
+	assert_null(ret);
+	assert_int_equal(rdma_destroy_id(l), 0);
+}
+
+static _Atomic int destroyer_tid;
+static _Atomic bool is_destroyed;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+static void *destroyer(void *c)
+{
+	destroyer_tid = gettid();
+	rdma_destroy_event_channel(c);
+	is_destroyed = true;
+	return NULL;
+}
+
+/* The channel is destroyed while a thread in it has found that the router is gone, and is about to wait for the next. */
+static void test_destroyed_as_it_is_lost(void **state)
+{
+	struct rdma_event_channel *c = cm_rig_new_channel();
+	pthread_t t, d;
+	void *ret;
+
+	(void)state;
+	signal(SIGUSR1, on_signal);
+	fcntl(c->fd, F_SETFL, 0);
+	waiter_tid = destroyer_tid = 0;
+	is_destroyed = false;
+	cm_id_keep(); /* the thread comes no further than this */
+	cm_rig_router_ends();
+	assert_int_equal(pthread_create(&t, NULL, waiter, c), 0);
+	WAIT_FOR(waiter_tid && is_asleep(waiter_tid));
+	assert_int_equal(pthread_create(&d, NULL, destroyer, c), 0);
+	WAIT_FOR(is_destroyed || (destroyer_tid && is_asleep(destroyer_tid)));
+	cm_id_leave();
+	pthread_join(d, &ret);
+	/* if it came first it sleeps until a signal comes, because nobody listens */
+	WAIT_FOR(!pthread_kill(t, SIGUSR1) && !pthread_tryjoin_np(t, &ret));
+	assert_true((intptr_t)ret == EBADF || (intptr_t)ret == EINTR);
+}
+
 static int setup(void **state)
 {
 	starts = pauses = 0;
+	is_out_of_fds = false;
 	return ffl_cm_rig_setup(state);
 }
 
@@ -455,6 +555,8 @@ int main(void)
 {
 	return UNIT_RUN(TEST(test_listener_goes_on), TEST(test_port_is_taken),
 			TEST(test_refused_for_a_while), TEST(test_migrate_to_channel_of_before),
-			TEST(test_resolving), TEST(test_calls_renew), TEST(test_events_of_nobody),
-			TEST(test_sync), TEST(test_thread_waits), TEST(test_destroyed_while_lost));
+			TEST(test_out_of_fds), TEST(test_resolving), TEST(test_calls_renew),
+			TEST(test_events_of_nobody), TEST(test_sync), TEST(test_thread_waits),
+			TEST(test_destroyed_while_lost), TEST(test_thread_out_of_fds),
+			TEST(test_destroyed_as_it_is_lost));
 }
