@@ -41,6 +41,7 @@
 
 , := ,
 B := build$(if $(LIBC),-$(LIBC))$(if $(CROSS),-$(firstword $(subst -, ,$(CROSS))))$(if $(SAN),-san,$(if $(TSAN),-tsan,$(if $(COV),-cov)))
+VERSION := $(shell sed -n 's/^\#define FF_VERSION "\(.*\)"/\1/p' ffr/lib/version.h)
 PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 SHELL := /bin/bash
@@ -114,9 +115,9 @@ $(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1:
 MAN_SRC := $(wildcard ffl/*.scd ffr/*.scd ffo/*.scd kmod/tools/*.scd)
 MAN := $(patsubst %.scd,$(B)/man/%,$(notdir $(MAN_SRC)))
 vpath %.scd ffl ffr ffo kmod/tools
-$(B)/man/%: %.scd
+$(B)/man/%: %.scd ffr/lib/version.h
 	@mkdir -p $(@D)
-	scdoc <$< >$@
+	sed '1s/$$/ "freeflow $(VERSION)"/' $< | scdoc >$@
 
 ALL += $(B)/lib/preload $(MAN)
 ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
