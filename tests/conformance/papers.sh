@@ -16,36 +16,20 @@ say() {
 python3 -B tests/conformance/papers.py || bad=1
 
 # A router of its own says which fields and metrics there are: reference/ has each by its name.
+. tests/conformance/router.sh
 dir=$(mktemp -d /tmp/freeflow-papers.XXXXXX)
-ctl() {
-	"$BUILD/bin/ffctl" --admin "$dir/admin.sock" "$@"
-}
-printf '%s\n' "runtime_dir = \"$dir/run\"" "admin_socket = \"$dir/admin.sock\"" 'store = ":memory:"' 'sandbox = "off"' \
-	"metrics = \"unix:$dir/metrics.sock\"" >"$dir/ffr.conf"
-"$BUILD/bin/ffr" --config "$dir/ffr.conf" >"$dir/log" 2>&1 &
-router=$!
-trap 'kill $router; wait $router; rm -rf "$dir"' EXIT
-for ((i = 0; i < 200; i++)); do
-	! ctl ping >/dev/null 2>&1 || break
-	sleep 0.05
-done
+trap 'router_stop || true; rm -rf "$dir"' EXIT
+router_start "$dir" || say "no router to ask: $(<"$dir/log")"
 ctl container add a --rate 1Gbit --max-cpu 0.5 >/dev/null || say "no router to ask: $(<"$dir/log")"
 ctl policy allow red default/a >/dev/null 2>&1
 ctl tenant set red --rate 2Gbit >/dev/null 2>&1
-{
-	printf 'GET /metrics HTTP/1.0\r\n\r\n' | python3 -c 'import socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-s.sendall(sys.stdin.buffer.read())
-sys.stdout.buffer.write(b"".join(iter(lambda: s.recv(65536), b"")))' "$dir/metrics.sock" >"$dir/metrics"
-	sed -n 's/^# HELP \([a-z_]*\) .*/\1/p' "$dir/metrics" >"$dir/names"
-	[[ $(wc -l <"$dir/names") -gt 40 ]] || say "few metrics: $(<"$dir/metrics")"
-	while read -r name; do
-		grep -qF "\`$name\`" docs/reference/metrics.md || say "docs/reference/metrics.md does not have $name"
-	done <"$dir/names"
-}
-for command in "container list" "container list --all" "container show a" "stats a --latency --qps" "stats a --mrs" "top --once" \
-	"events" "host list" "policy list" "tenant list" "doctor" "ping"; do
+router_metrics >"$dir/metrics"
+sed -n 's/^# HELP \([a-z_]*\) .*/\1/p' "$dir/metrics" >"$dir/names"
+[[ $(wc -l <"$dir/names") -gt 40 ]] || say "few metrics: $(<"$dir/metrics")"
+while read -r name; do
+	grep -qF "\`$name\`" docs/reference/metrics.md || say "docs/reference/metrics.md does not have $name"
+done <"$dir/names"
+for command in "${ROUTER_ASKS[@]}"; do
 	# shellcheck disable=SC2086
 	ctl --json $command >"$dir/json" 2>/dev/null || [[ $command == doctor ]] || say "ffctl --json $command fails"
 	python3 - "$command" "$dir/json" <<'PYTHON' || bad=1
