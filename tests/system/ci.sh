@@ -25,6 +25,31 @@ grep -q 'as b ibv_rc_pingpong' "$OUT/example" || fail "the example is another on
 nobody bash -e "$OUT/example" >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
 (($(grep -c '1000 iters' "$OUT/log") == 2)) || fail "$(<"$OUT/log")"
 
+# The action's own command, with the user without rights in the place of docker's container.
+step "the action"
+/usr/bin/python3 - "$TREE" "$OUT" <<'PYTHON' || fail "deploy/ci/action.yml and the example do not go together"
+import sys, yaml
+
+tree, out = sys.argv[1:]
+action = yaml.safe_load(open(f"{tree}/deploy/ci/action.yml"))
+use = yaml.safe_load(open(f"{tree}/deploy/ci/workflow.yml"))["jobs"]["rdma-in-a-container"]["steps"][-1]["with"]
+unknown = set(use) - set(action["inputs"])
+sys.exit(f"no such inputs: {unknown}") if unknown else None
+step = action["runs"]["steps"][-1]
+open(f"{out}/step", "w").write(step["run"])
+open(f"{out}/commands", "w").write(use["run"])
+open(f"{out}/containers", "w").write(action["inputs"]["containers"]["default"])
+PYTHON
+docker() { # run OPTION... rdma-ci COMMAND...
+	while [[ $1 != rdma-ci ]]; do shift; done
+	nobody "${@:2}"
+}
+export -f docker nobody
+export OUT
+COMMANDS=$(<"$OUT/commands") CONTAINERS=$(<"$OUT/containers") PACKAGES='' GITHUB_WORKSPACE=/nonexistent bash -e "$OUT/step" \
+	>"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
+(($(grep -c '1000 iters' "$OUT/log") == 2)) || fail "$(<"$OUT/log")"
+
 step "the names of devices"
 nobody "$OUT/with-rdma" --device-name mlx5_0 --devices 2 a -- as a ibv_devices >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
 [[ $(awk '/mlx5/ { print $1 }' "$OUT/log" | xargs) == "mlx5_0 mlx5_1" ]] || fail "$(<"$OUT/log")"
