@@ -31,6 +31,7 @@
 #   make musl       the containers' libraries for musl (Debian's musl-tools)
 #   make arm64      unit tests, programs in the lab and modules, built for arm64, in VMs
 #   make deb        Debian packages, into build/deb; with CROSS= and SYSROOT= into build/deb-arm64
+#   make release    OUT=FOLDER KEY=KEY: all files of a release, signed with gpg's KEY; UNSIGNED=1 leaves it unsigned (root)
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc
 #   make install-libs   with CROSS= or LIBC=musl: the containers' libraries beside the host's own
 #   make uninstall  remove what install has installed, except the configuration
@@ -328,10 +329,14 @@ uninstall:
 deb:
 	deploy/deb $(if $(CROSS),-c $(CROSS) -s $(SYSROOT))
 
+# Everything that is published; docs/release.md.
+release:
+	deploy/release $(if $(OUT),-o "$(OUT)") $(if $(KEY),-k "$(KEY)") $(if $(UNSIGNED),-u) $(if $(SYSROOT),-s $(SYSROOT))
+
 clean:
 	rm -rf build build-san build-tsan build-cov build-aarch64* build-musl
 
-.PHONY: all libs help musl arm64 deps demo test test-all test-nightly coverage unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
+.PHONY: all libs help musl arm64 deps demo test test-all test-nightly coverage unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb release clean \
 	unit-programs conformance-programs system-programs replay-programs fuzz-programs fuzz-cov-programs fuzz-coverage
 
 -include $(shell [ ! -d $(B) ] || find $(B) -path $(B)/deb -prune -o -type f -name '*.d' -print)

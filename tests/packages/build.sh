@@ -13,8 +13,9 @@ trap 'rm -rf "$TMP"' EXIT
 for command in dh dh_dkms lintian; do
 	command -v $command >/dev/null || skip "no $command (make deps)"
 done
-# The two builds are alike but for their folders, so that a compiler's cache is of use where there is one.
-! command -v ccache >/dev/null || export CC="ccache gcc" CCACHE_NOHASHDIR=1
+# The two builds are alike but for their folders, so that a compiler's cache is of use where there is one. debhelper builds with
+# another HOME.
+! command -v ccache >/dev/null || export CC="ccache gcc" CCACHE_NOHASHDIR=1 CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}"
 
 # Those for debuggers take long, and nothing here looks into them.
 [[ -z ${FF_BRIEF-} ]] || export DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS-} noautodbgsym"
