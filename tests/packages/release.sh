@@ -75,7 +75,8 @@ in_image() { # PACKAGE COMMAND...
 step "images"
 for package in freeflow-router freeflow-orchestrator; do
 	unpack $package
-	[[ ! -e $TMP/$package/rootfs/etc/apt/sources.list ]] || fail "$package names where Debian came from"
+	[[ ! -e $TMP/$package/rootfs/etc/apt/sources.list && ! -e $TMP/$package/rootfs/etc/apt/apt.conf.d/99mmdebstrap ]] ||
+		fail "$package has the settings of its making"
 	python3 - "$TMP/one/freeflow-$version.spdx.json" $package <(in_image $package dpkg-query -W -f '${Package} ${Version}\n') <<'PYTHON' ||
 import json, sys
 
@@ -92,7 +93,7 @@ PYTHON
 done
 [[ $(in_image freeflow-router ffr --version) == "ffr $version" ]] || fail "the router's image"
 [[ $(in_image freeflow-orchestrator ffo --version) == *"$version" ]] || fail "the orchestrator's image"
-grep -q '"args": *\[ *"/usr/sbin/router-start"' <(tr -d '\n' <"$TMP/freeflow-router/config.json") || fail "its entry point"
+grep -q '"args":[[:space:]]*\[[[:space:]]*"/usr/sbin/router-start"' <(tr -d '\n' <"$TMP/freeflow-router/config.json") || fail "its entry point"
 rm -rf "$TMP/freeflow-router/rootfs/usr/lib/freeflow"/*
 in_image freeflow-router router-start --version >"$TMP/log" 2>&1 || fail "router-start: $(<"$TMP/log")"
 [[ -s $TMP/freeflow-router/rootfs/usr/lib/freeflow/libibverbs.so.1 ]] || fail "router-start leaves no library"
