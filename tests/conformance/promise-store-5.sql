@@ -1,4 +1,4 @@
--- A store that freeflow 1.0.0 made. promise.sh has a router of this tree open it.
+-- A store that a router made. promise.sh --write wrote it.
 PRAGMA application_id = 1717989169;
 PRAGMA user_version = 5;
 BEGIN TRANSACTION;
@@ -6,17 +6,16 @@ CREATE TABLE addresses( container INTEGER NOT NULL REFERENCES containers ON DELE
 INSERT INTO "addresses" VALUES(1,0,'red',X'00000000000000000000FFFF0A4D0009');
 INSERT INTO "addresses" VALUES(1,1,'red',X'FD770000000000000000000000000009');
 INSERT INTO "addresses" VALUES(2,0,'default',X'00000000000000000000FFFF0A4D0002');
-INSERT INTO "addresses" VALUES(2,1,'default',X'FD770000000000000000000000000002');
 CREATE TABLE containers( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, lid INTEGER NOT NULL UNIQUE, mode TEXT NOT NULL, host TEXT NOT NULL, epoch INTEGER NOT NULL, limits TEXT NOT NULL, device_name TEXT NOT NULL, devices INTEGER NOT NULL) STRICT;
 INSERT INTO "containers" VALUES(1,'web','red',1,'adaptive','h0',1,'{"tx_rate":125000000,"rx_rate":125000000,"max_qp":64}','mlx5_0',2);
 INSERT INTO "containers" VALUES(2,'db','default',2,'adaptive','h0',1,'{}','',0);
 CREATE TABLE hosts( name TEXT PRIMARY KEY, instance TEXT NOT NULL, last_seen INTEGER NOT NULL, wire TEXT NOT NULL) STRICT;
-INSERT INTO "hosts" VALUES('h0','16881-2e0260295b38',1796011672,'');
+INSERT INTO "hosts" VALUES('h0','19703-3bab89e78c78',1796026691,'');
 CREATE TABLE policy( a TEXT NOT NULL, b TEXT NOT NULL, allow INTEGER NOT NULL, PRIMARY KEY(a, b)) STRICT, WITHOUT ROWID;
 INSERT INTO "policy" VALUES('blue','red/web',1);
 INSERT INTO "policy" VALUES('green','red',0);
 CREATE TABLE store(id TEXT NOT NULL) STRICT;
-INSERT INTO "store" VALUES('8b7deed88da4f6493fbdcfabf3e7ac3d');
+INSERT INTO "store" VALUES('75d44573aa81e9e2a29483958c52272f');
 CREATE TABLE tenants( name TEXT PRIMARY KEY, limits TEXT NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO "tenants" VALUES('red','{"tx_rate":250000000,"rx_rate":250000000}');
 CREATE INDEX containers_of_host ON containers(host, id);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # promise.sh [--write] - what docs/release.md promises for all of 1.x. promise.txt has a line for each fact that library, other
 # routers, orchestrator, scripts, dashboards and configuration files of 1.0 rely on, and this tree still has each of them.
-# promise-store.sql is a store that 1.0 made; a router of this tree opens it. --write makes promise.txt anew: at a release, to add
-# what is new.
+# promise-store-N.sql is a store of schema version N. A router of this tree opens it, reads all of it and changes it.
+# --write makes promise.txt anew, and a store where there is none of this tree's schema version. Once there is a release, a tag
+# v1.*, --write only adds.
 set -u -o pipefail
 . "$(dirname "$0")/common.sh"
 . "$HERE/router.sh"
@@ -64,6 +65,30 @@ configuration() {
 	sed 's/ = .*//; s/^/ffr.conf /' "$TMP/conf"
 }
 
+# A store with something in each table, in FOLDER/store.db.
+store_make() { # FOLDER
+	local status
+	router_start "$1" "$1/store.db" &&
+		ctl container add web --tenant red --ip 10.77.0.9 --ip fd77::9 --rate 1Gbit --max-qp 64 --device-name mlx5_0 --devices 2 >/dev/null &&
+		ctl container add db --ip 10.77.0.2 >/dev/null && ctl tenant set red --rate 2Gbit >/dev/null &&
+		ctl policy allow blue red/web >/dev/null 2>&1 && ctl policy deny green red >/dev/null 2>&1
+	status=$?
+	router_stop
+	ROUTER=
+	return $status
+}
+
+# A store as SQL, with what .dump of sqlite3 leaves out.
+store_dump() { # FILE
+	python3 -c 'import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+print("-- A store that a router made. promise.sh --write wrote it.")
+for name in ("application_id", "user_version"):
+    (value,) = db.execute("PRAGMA " + name).fetchone()
+    print(f"PRAGMA {name} = {value};")
+print(*db.iterdump(), sep="\n")' "$1"
+}
+
 facts() {
 	local command
 	compile -o "$TMP/promise" "$HERE/promise.c" && "$TMP/promise"
@@ -96,16 +121,26 @@ broken() { # HAVE
 
 facts 2>"$TMP/err" | sort -u >"$TMP/facts"
 [[ ! -s $TMP/err ]] || not_ok "the facts can be found out" "$(<"$TMP/err")"
+missing=$(broken "$TMP/facts")
 if [[ ${1-} == --write ]]; then
+	((failures == 0)) || finish
+	if [[ -n $(git tag --list 'v1.*' 2>/dev/null) && -n $missing ]]; then
+		not_ok "what a release has promised is still there" "$missing"
+		finish
+	fi
 	cp "$TMP/facts" "$HERE/promise.txt"
+	mkdir "$TMP/made"
+	store_make "$TMP/made" || not_ok "a router makes a store" "$(<"$TMP/made/log")"
+	store_dump "$TMP/made/store.db" >"$TMP/store.sql"
+	store=$HERE/promise-store-$(sed -n 's/^PRAGMA user_version = \(.*\);/\1/p' "$TMP/store.sql").sql
+	((failures)) || [[ -e $store ]] || cp "$TMP/store.sql" "$store"
 	finish
 fi
 
-missing=$(broken "$TMP/facts")
 same "$(wc -l <"$HERE/promise.txt") facts of 1.0" "$missing" ""
 
 # The check must be able to fail: with each kind of fact in turn, one of them goes.
-for kind in library wire orchestrator counter event limit ffctl ffr ffr.conf environment metric json; do
+for kind in library wire orchestrator counter event limit ffctl ffr ffo ffr.conf environment metric json; do
 	gone=$(grep -m 1 "^$kind " "$HERE/promise.txt")
 	grep -vxF -- "$gone" "$HERE/promise.txt" >"$TMP/changed"
 	same "a fact of $kind that is gone is noticed" "$(broken "$TMP/changed")" "gone: $gone"
@@ -113,15 +148,39 @@ done
 sort "$HERE/promise.txt" - <<<"orchestrator request resolve.new UINT REQ" >"$TMP/changed"
 same "a new required field is noticed" "$(broken "$TMP/changed")" "new and required: resolve.new UINT REQ"
 
-# A store of 1.0.
-python3 -c 'import sqlite3, sys
+# A container as the store has it, and neither what the host knows of it nor where.
+container_of_store() { # NAME
+	ctl --json container show "$1" | python3 -c 'import json, sys
+have = json.load(sys.stdin)
+print(*(have.get(k) for k in ("name", "tenant", "ips", "mode", "lid", "id", "epoch", "host", "device_name", "devices")),
+      *sorted(have.get("limits", {}).items()))'
+}
+
+# The stores of releases: read, and changed.
+same "there are stores" "$([[ -e $(compgen -G "$HERE/promise-store-*.sql" | head -n 1) ]] && echo yes)" yes
+for sql in "$HERE"/promise-store-*.sql; do
+	version=${sql##*-} version=${version%.sql}
+	mkdir "$TMP/store-$version"
+	python3 -c 'import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
-db.executescript(sys.stdin.read())' "$TMP/store.db" <"$HERE/promise-store.sql"
-if router_start "$TMP" "$TMP/store.db"; then
-	same "a container of 1.0's store" "$(ctl container list | awk '$1 == "web" { print $1, $2 }')" "web red"
-	same "a rule of 1.0's store" "$(ctl policy list | grep -c 'red/web')" 1
-	same "a tenant of 1.0's store" "$(ctl tenant list | awk '$1 == "red" { print $1 }' | sort -u)" red
-else
-	not_ok "1.0's store is opened" "$(<"$TMP/log")"
-fi
+db.executescript(sys.stdin.read())' "$TMP/store-$version/store.db" <"$sql"
+	if ! router_start "$TMP/store-$version" "$TMP/store-$version/store.db"; then
+		ROUTER=
+		not_ok "store $version is opened" "$(<"$TMP/store-$version/log")"
+		continue
+	fi
+	same "store $version: a container" "$(container_of_store web)" \
+		"web red ['10.77.0.9', 'fd77::9'] adaptive 1 1 1 h0 mlx5_0 2 ('max_qp', 64) ('rx_rate', 125000000) ('tx_rate', 125000000)"
+	same "store $version: rules" "$(ctl --json policy list | tr -d ' \n')" \
+		'[{"a":"blue","b":"red/web","action":"allow"},{"a":"green","b":"red","action":"deny"}]'
+	same "store $version: a tenant" "$(ctl --json tenant list | tr -d ' \n')" \
+		'[{"tenant":"red","limits":{"tx_rate":250000000,"rx_rate":250000000}}]'
+	ctl container add new --tenant red --device-name mlx5_9 --devices 3 --ip 10.77.0.77 >/dev/null &&
+		ctl container set web --max-qp 65 >/dev/null && ctl container rm db >/dev/null && ctl policy rm green red >/dev/null 2>&1
+	same "store $version: it is changed" "$? $(container_of_store new); $(container_of_store web); $(ctl container list -q | xargs)" \
+		"0 new red ['10.77.0.77'] adaptive 3 3 1 h0 mlx5_9 3; web red ['10.77.0.9', 'fd77::9'] adaptive 1 1 1 h0 mlx5_0 2 \
+('max_qp', 65) ('rx_rate', 125000000) ('tx_rate', 125000000); new web"
+	router_stop
+	ROUTER=
+done
 finish
