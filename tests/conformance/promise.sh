@@ -44,7 +44,8 @@ def look(value, path):
 look(json.load(sys.stdin), "json " + sys.argv[1] + ": ")' "$1" | sort -u
 }
 
-options() {
+# What the helps tell of: "ffctl container add --ip".
+options_told() {
 	local command
 	"$BUILD/bin/ffctl" help | awk '/^  [a-z-]/ { sub(/   .*/, ""); sub(/^ */, ""); print "ffctl " $0 }
 		/^  --/ { print "ffctl " $1 }'
@@ -54,6 +55,18 @@ options() {
 	done
 	"$BUILD/bin/ffr" --help | grep -oE -- '--[a-z0-9-]+' | sed 's/^/ffr /'
 	"$BUILD/bin/ffo" --help | grep -oE -- '--[a-z0-9-]+' | sed 's/^/ffo /'
+}
+
+# The same, and each option is one that the program takes. The program ends at the last word, at the latest.
+options() {
+	local line words
+	options_told | sort -u | tee "$TMP/options"
+	while read -r line; do
+		line=$(sed 's/\( -[^ ]*\).*/\1/' <<<"$line")
+		read -ra words <<<"$line"
+		[[ ${words[-1]} != -* ]] || ! "$BUILD/bin/${words[0]}" "${words[@]:1}" x --no-such-option 2>&1 </dev/null |
+			grep -E "(unknown|wrong) option ${words[-1]}[;:]" >&2
+	done <"$TMP/options"
 }
 
 # The options of ffr.conf; ffr says that it knows no such option where one is gone.
