@@ -23,7 +23,7 @@ old_commits() {
 }
 
 old_make() { # COMMIT
-	mkdir source made && git -C "$TREE" archive "$1" | tar -x -C source && make -s -C source -j"$(nproc)" all >&2 &&
+	mkdir source made && git -C "$TREE" archive "$1" | tar -x -C source && make -s -C source -j"$(nproc)" all >/dev/null &&
 		cp -a source/build/bin source/build/lib made/ && rm -rf source
 }
 
