@@ -29,6 +29,9 @@
 #include "ffl/session/ffl.h"
 #include "ffl/session/mm.h"
 
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 #define FD_HIGH	      512      /* lowest number for descriptors of our own */
 #define CALL_LOOKS    24u      /* about 20 us */
 #define MAX_FDS	      8	       /* room for descriptors of an answer; more are an error anyway */
@@ -348,16 +351,25 @@ static struct ffl_seg *seg_slot(struct ffl_context *ctx, uint32_t seg)
 	return &ctx->seg[seg];
 }
 
-/* Ask for a segment's descriptor. The descriptor or -errno. */
+/* From now on nobody can punch holes in the segment: the router touches none where this process could. 0 or -errno. */
+static int seal(int fd)
+{
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) ? -errno : 0;
+}
+
+/* Ask for a segment's descriptor. The descriptor or -errno. Call with call_lock held. */
 static int get_seg(struct ffl_context *ctx, uint32_t seg, uint64_t *size)
 {
+	struct ff_hdr hdr = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_GET_SEG };
 	struct ff_get_seg_req req = { .seg = seg };
-	struct ff_get_seg_resp resp;
-	unsigned int n_fds;
+	struct iovec iov[] = { { &hdr, sizeof(hdr) }, { &req, sizeof(req) } };
+	struct ff_get_seg_resp resp = { 0 };
+	unsigned int n_fds = 0;
 	int ret, fd;
 
-	ret = ffl_call(ctx, FF_MSG_GET_SEG, &req, sizeof(req), NULL, 0, 0, &resp, sizeof(resp), &fd,
-		       1, &n_fds);
+	ret = call_locked(ctx, &hdr, iov, ARRAY_SIZE(iov), sizeof(hdr) + sizeof(req), &resp,
+			  sizeof(resp),
+			  &(struct call_fds){ .got = &fd, .max_got = 1, .n_got = &n_fds });
 	if (ret)
 		return ret;
 	if (!n_fds)
@@ -366,84 +378,62 @@ static int get_seg(struct ffl_context *ctx, uint32_t seg, uint64_t *size)
 	return fd;
 }
 
-/* Where the segment is mapped, or NULL. */
-static uint8_t *seg_map(struct ffl_context *ctx, uint32_t seg, uint64_t *size)
-{
-	uint8_t *map = NULL;
-
-	pthread_mutex_lock(&ctx->call_lock);
-	if (seg < ctx->num_seg) {
-		map = ctx->seg[seg].map;
-		*size = ctx->seg[seg].size;
-	}
-	pthread_mutex_unlock(&ctx->call_lock);
-	return map;
-}
-
 /*
- * Ask for the segment and map it. Call with seg_lock held: by the time that another thread names what is in it, which
- * ends that it can be mapped, nobody is about to map it. 0 or -errno.
+ * Ask for the segment, map it, and seal it, after which it cannot be mapped again. Call with call_lock held, so that no
+ * other call finds a segment that is handed out and not sealed: the router would take no pages of it. 0 or -errno.
  */
 static int seg_fetch(struct ffl_context *ctx, uint32_t seg)
 {
-	uint64_t size = 0;
 	struct ffl_seg *s;
+	uint64_t size = 0;
 	void *map;
-	int fd;
+	int fd, err;
 
+	s = seg_slot(ctx, seg);
+	if (!s)
+		return -ENOMEM;
 	fd = get_seg(ctx, seg, &size);
 	if (fd < 0)
 		return fd;
 	map = mm_map(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	err = map == MAP_FAILED ? -errno : seal(fd);
 	close(fd);
-	if (map == MAP_FAILED)
-		return -errno;
-	/* a child gets pages of its own there, see context.c */
-	mm_advise(map, size, MADV_DONTFORK);
-
-	pthread_mutex_lock(&ctx->call_lock);
-	s = seg_slot(ctx, seg);
-	if (s)
+	if (!err) {
+		/* a child gets pages of its own there, see context.c */
+		mm_advise(map, size, MADV_DONTFORK);
 		*s = (struct ffl_seg){ .map = map, .size = size };
-	pthread_mutex_unlock(&ctx->call_lock);
-	if (s)
-		return 0;
-	mm_unmap(map, size);
-	return -ENOMEM;
+	} else if (map != MAP_FAILED) {
+		mm_unmap(map, size);
+	}
+	return err;
 }
 
 void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off)
 {
-	uint64_t size = 0;
-	uint8_t *map = seg_map(ctx, seg, &size);
-	int err = 0;
+	struct ffl_seg at = { 0 };
+	int err = 0, cancel;
 
-	if (!map) {
-		pthread_mutex_lock(&ctx->seg_lock);
-		map = seg_map(ctx, seg, &size);
-		if (!map)
-			err = seg_fetch(ctx, seg);
-		pthread_mutex_unlock(&ctx->seg_lock);
-		if (err)
-			return ffl_err_ptr(-err);
-		map = seg_map(ctx, seg, &size);
-	}
-	if (off >= size)
-		return ffl_err_ptr(EPROTO);
-	return map + off;
+	if (ctx->pid != getpid())
+		return ffl_err_ptr(EIO);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&ctx->call_lock);
+	if (seg >= ctx->num_seg || !ctx->seg[seg].map)
+		err = seg_fetch(ctx, seg);
+	if (!err)
+		at = ctx->seg[seg];
+	pthread_mutex_unlock(&ctx->call_lock);
+	pthread_setcancelstate(cancel, NULL);
+	if (err)
+		return ffl_err_ptr(-err);
+	return off < at.size ? at.map + off : ffl_err_ptr(EPROTO);
 }
 
-int ffl_segs_confirm(struct ffl_context *ctx)
+int ffl_segs_map(struct ffl_context *ctx)
 {
-	struct ff_get_seg_req req = { .flags = FF_SEG_MAPPED };
-	struct ff_get_seg_resp resp;
+	uint32_t seg = 0;
 
-	for (; ffl_seg_at(ctx, req.seg, 0); req.seg++) {
-		int err = FFL_CALL(ctx, GET_SEG, &req, &resp);
-
-		if (err)
-			return err;
-	}
+	while (ffl_seg_at(ctx, seg, 0))
+		seg++;
 	return errno == EINVAL ? 0 : -errno; /* there is none of that number */
 }
 

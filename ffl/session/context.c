@@ -137,7 +137,6 @@ static void abandon(struct ffl_context *ctx)
 	if (ctx->has_tables)
 		free_locks(ctx);
 	pthread_mutex_init(&ctx->call_lock, NULL);
-	pthread_mutex_init(&ctx->seg_lock, NULL);
 	ctx->table_lock = table_lock_init;
 }
 
@@ -268,8 +267,7 @@ static const char *hello_advice(int err)
 		return "the memory that was handed over is not that of the process behind the "
 		       "socket: a program that changes its user, or a socket that was inherited";
 	case EBUSY:
-		return "programs of this container kept the router waiting for their rings; it takes new "
-		       "ones in a while (its log says when)";
+		return "it has many programs to look at that open the device; try again";
 	case ENOMEM:
 	case EMFILE:
 	case ENFILE:
@@ -378,7 +376,6 @@ FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 	ctx->call_timeout = call_timeout;
 	pthread_mutex_init(&ctx->v.context.mutex, NULL);
 	pthread_mutex_init(&ctx->call_lock, NULL);
-	pthread_mutex_init(&ctx->seg_lock, NULL);
 	ctx->table_lock = table_lock_init;
 
 	ret = ffl_connect(path);
@@ -417,7 +414,6 @@ FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
 		free(ctx->table[i].slot);
 	pthread_mutex_destroy(&ctx->v.context.mutex);
 	pthread_mutex_destroy(&ctx->call_lock);
-	pthread_mutex_destroy(&ctx->seg_lock);
 	pthread_mutex_destroy(&ctx->table_lock);
 	free(ctx);
 }

@@ -132,8 +132,6 @@ struct ffl_context {
 	struct ff_ses_hdr *hdr;
 	pthread_mutex_t call_lock; /* one request at a time */
 	uint32_t call_seq;
-	pthread_mutex_t
-		seg_lock;    /* a segment is asked for and mapped by one thread; before call_lock */
 	struct ffl_seg *seg; /* [num_seg], call_lock */
 	uint32_t num_seg;
 	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
@@ -213,8 +211,8 @@ void ffl_mark_dead(struct ffl_context *ctx);
 bool ffl_check_alive(struct ffl_context *ctx);
 /* The address of `off` in a ring segment, mapping the segment first if need be. NULL: errno. */
 void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off);
-/* Map all segments, and tell the router that they are. 0 or -errno. */
-int ffl_segs_confirm(struct ffl_context *ctx);
+/* Map all segments, and seal them. 0 or -errno. */
+int ffl_segs_map(struct ffl_context *ctx);
 void ffl_segs_free(struct ffl_context *ctx);
 /* The same descriptor under a number that programs do not use; takes fd. */
 int ffl_fd_high(int fd);

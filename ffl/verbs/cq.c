@@ -341,7 +341,7 @@ FFL_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	ffl_lock(&cq->lock);
 	err = FFL_CALL(ctx, RESIZE_CQ, &req, &resp);
 	if (err == -EAGAIN) {
-		err = ffl_segs_confirm(ctx);
+		err = ffl_segs_map(ctx);
 		if (!err)
 			err = FFL_CALL(ctx, RESIZE_CQ, &req, &resp);
 	}

@@ -140,7 +140,7 @@ int ffl_qp_make(struct ffl_context *ctx, const struct ffl_qp_maker *by,
 	}
 	err = by->make(by->arg, req, resp, state);
 	if (err == -EAGAIN) { /* a QP that is used at once, in a segment that is not mapped yet */
-		err = ffl_segs_confirm(ctx);
+		err = ffl_segs_map(ctx);
 		if (!err)
 			err = by->make(by->arg, req, resp, state);
 	}

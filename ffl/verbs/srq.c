@@ -61,7 +61,7 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *a
 	srq->lock.single = ffl_pd_single(pd);
 	err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
 	if (err == -EAGAIN) {
-		err = ffl_segs_confirm(ctx);
+		err = ffl_segs_map(ctx);
 		if (!err)
 			err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
 	}

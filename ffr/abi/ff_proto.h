@@ -32,7 +32,7 @@
 #include "ffr/abi/ff_cm.h"
 
 #define FF_PROTO_MAGIC	 0x6666u /* "ff" */
-#define FF_PROTO_VERSION 3u
+#define FF_PROTO_VERSION 4u
 #define FF_MSG_MAX	 32768u /* bytes of the largest message, header included */
 
 #define FF_SOCKET_DEFAULT "/run/freeflow/ffr.sock"
@@ -213,14 +213,15 @@ struct ff_device_resp {
 };
 
 /*
- * GET_SEG: the descriptor of a segment. It can be mapped until a call names something in the segment (segment 0: until
- * any other call), or the client says that it has it mapped. RESIZE_CQ, CREATE_SRQ of an XRC SRQ, and CM_CREATE_QP of
- * a UD QP are answered with -EAGAIN where the new ring would be in a segment of which the client has not said so.
+ * GET_SEG: the descriptor of a segment. The client maps the segment and then seals it with F_SEAL_FUTURE_WRITE,
+ * because the router touches no segment in which its client can punch holes. A handle of an object in a segment that
+ * is not sealed is not known, and a connection whose segment 0 is not sealed is closed at the next call. RESIZE_CQ,
+ * CREATE_SRQ of an XRC SRQ, and CM_CREATE_QP of a UD QP are answered with -EAGAIN where the new ring would be in a
+ * segment that is not sealed.
  */
-#define FF_SEG_MAPPED 1u /* flags: it is mapped, and no descriptor is wanted */
 struct ff_get_seg_req {
 	uint32_t seg;
-	uint32_t flags;
+	uint32_t reserved;
 };
 struct ff_get_seg_resp {
 	uint64_t size; /* bytes */

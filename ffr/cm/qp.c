@@ -159,7 +159,7 @@ int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state)
 	int err = qp ? 0 : -EINVAL;
 
 	/* one in INIT waits for a further call; one of UD runners use at once */
-	if (!err && n > 1 && !seg_get(qp->o.ses, qp->sq_at.seg)->sealed)
+	if (!err && n > 1 && seg_check(qp->o.ses, qp->sq_at.seg))
 		err = -EAGAIN;
 	for (unsigned i = 0; i < n && !err; i++)
 		err = step_to(id, path[i], &step[i]);

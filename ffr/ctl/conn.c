@@ -97,8 +97,8 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
-	if (conn->ses && m->hdr.type != FF_MSG_GET_SEG && session_seal(conn->ses))
-		return "its rings cannot be sealed";
+	if (conn->ses && m->hdr.type != FF_MSG_GET_SEG && session_check(conn->ses))
+		return "its rings are not sealed";
 	if (conn->ses)
 		ctl_mr_leave_all(conn->ctl, conn->ses);
 	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->ctl->cm_ops->serve[m->hdr.type];
@@ -110,8 +110,6 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 	}
 	if (conn->ses && conn->ses->mem.gone)
 		return "its shared memory is gone";
-	if (conn->ses && conn->ses->mem.stalls && stall_left(conn->cont, STALL_RINGS, uv_hrtime()))
-		return "its rings keep the router waiting";
 	return NULL;
 }
 

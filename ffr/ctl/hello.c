@@ -25,7 +25,6 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/fds.h"
 #include "ffr/lib/log.h"
-#include "ffr/mem/stall.h"
 #include "ffr/obj/events.h"
 
 struct hello {
@@ -243,8 +242,6 @@ static int hello(struct ctl_call *c, const struct ff_hello_req *req)
 			req->version_max, FF_PROTO_VERSION);
 		return -EPROTONOSUPPORT;
 	}
-	if (stall_left(c->conn->cont, STALL_RINGS, uv_hrtime()))
-		return -EBUSY;
 	err = ctl_peer_prove(&c->conn->peer, req->nonce, c->sender);
 	if (err)
 		return err;

@@ -77,42 +77,42 @@ int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err);
 int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
 /*
  * The same for a ring that a runner may use before a call names it: in a sealed segment (seg.c). -EAGAIN: there is a
- * segment with room, but it is not sealed. The client tells that it has it mapped (GET_SEG), and makes the call again.
+ * segment with room, but it is not sealed. The client maps and seals it, and makes the call again.
  */
 int ctl_ring_alloc_sealed(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
 void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size);
 
 /*
- * The object of that handle, in a segment that is sealed from now on, since the client knows the handle and so has the
- * segment mapped (seg.c). Every call that has the router touch a ring finds its object so. NULL: there is none, or
- * the client has seen to it that the segment cannot be sealed.
+ * The object of that handle, in a segment that is sealed, since the client knows the handle and so has mapped and
+ * sealed the segment (seg.c). Every call that has the router touch a ring finds its object so. NULL: there is none,
+ * or the client has not sealed the segment.
  */
 static inline struct cq *cq_named(struct session *s, uint32_t handle)
 {
 	struct cq *cq = cq_get(s, handle);
 
-	return cq && !seg_seal(s, cq->at.seg) ? cq : NULL;
+	return cq && !seg_check(s, cq->at.seg) ? cq : NULL;
 }
 
 static inline struct srq *srq_named(struct session *s, uint32_t handle)
 {
 	struct srq *srq = srq_get(s, handle);
 
-	return srq && !seg_seal(s, srq->at.seg) ? srq : NULL;
+	return srq && !seg_check(s, srq->at.seg) ? srq : NULL;
 }
 
 static inline struct qp *qp_named(struct session *s, uint32_t handle)
 {
 	struct qp *qp = qp_get(s, handle);
 
-	return qp && !seg_seal(s, qp->sq_at.seg) ? qp : NULL;
+	return qp && !seg_check(s, qp->sq_at.seg) ? qp : NULL;
 }
 
 static inline struct dm *dm_named(struct session *s, uint32_t handle)
 {
 	struct dm *dm = dm_get(s, handle);
 
-	return dm && !seg_seal(s, dm->seg) ? dm : NULL;
+	return dm && !seg_check(s, dm->seg) ? dm : NULL;
 }
 
 /* xrc.c: CREATE_QP of an XRC_RECV QP; the end of a session's handle of one, as struct obj_ops has it. */

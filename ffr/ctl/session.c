@@ -85,13 +85,13 @@ int session_event_pair(int pair[2])
 	return -EIO;
 }
 
-int session_seal(struct session *s)
+int session_check(struct session *s)
 {
 	int err;
 
 	if (!s->bells.are_mute)
 		return 0;
-	err = seg_seal(s, 0);
+	err = seg_check(s, 0);
 	if (err)
 		return err;
 	fast_lock(s->conn->ctl->host);

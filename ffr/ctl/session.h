@@ -30,8 +30,8 @@ int session_event_pair(int pair[2]);
 /* What the router has sent there, and its client has not read, takes no more than is charged: QUOTA_SOCKET. */
 void session_socket_bound(int fd);
 
-/* The client has segment 0 mapped: seal it, and hear its bells. 0 or -errno. */
-int session_seal(struct session *s);
+/* If the client has sealed segment 0, hear its bells. 0 or -errno. */
+int session_check(struct session *s);
 
 /* Bytes that its shadow segments and the router's mappings of its rings take. */
 uint64_t session_seg_bytes(const struct session *s, enum seg_kind kind);

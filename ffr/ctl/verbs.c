@@ -84,7 +84,7 @@ int ctl_ring_alloc_sealed(struct ctl_call *c, uint64_t size, struct ff_ring_at *
 {
 	int err = ctl_ring_alloc(c, size, at, map);
 
-	if (err || seg_get(c->s, at->seg)->sealed)
+	if (err || !seg_check(c->s, at->seg))
 		return err;
 	ctl_ring_free(c->s, at, size);
 	return -EAGAIN;
@@ -139,12 +139,10 @@ int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_
 {
 	struct seg *g = seg_get(c->s, req->seg);
 
-	if (!g || req->flags & ~FF_SEG_MAPPED)
+	if (!g)
 		return -EINVAL;
-	g->sent |= !(req->flags & FF_SEG_MAPPED);
+	g->sent = true;
 	resp->size = g->size;
-	if (req->flags & FF_SEG_MAPPED)
-		return seg_seal(c->s, req->seg);
 	ctl_reply_fd(c->reply, g->fd, false);
 	return 0;
 }
@@ -185,7 +183,7 @@ int ctl_place_pages(struct ctl_call *c, const struct ff_place_pages_req *req,
 		return -ENOSPC; /* the library leaves the memory as it is, and it is copied */
 	stall_wait_begin(&w);
 	err = pages_place(c->s, req, limit, &resp->off, &uffd);
-	stall_wait_end(c->s->cont, STALL_FILES, &w);
+	stall_wait_end(c->s->cont, &w);
 	if (!err)
 		ctl_reply_fd(c->reply, uffd, false);
 	return err;

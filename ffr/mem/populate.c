@@ -48,7 +48,7 @@ static int slice(struct container *c, struct region *r)
 	 */
 	if (madvise(r->map + off, end - off, MADV_POPULATE_READ) && errno != EINVAL)
 		err = -errno;
-	stall_wait_end(c, STALL_FILES, &w);
+	stall_wait_end(c, &w);
 	if (err || stall_maps_no_file(c))
 		r->populated = r->populate_to;
 	return err;

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * seg.c - the memfds that clients map: rings and device memory. Control thread; used by session.c
- * and the handlers of rings.
+ * seg.c - the memfds that clients map: rings and device memory. Control thread; used by session.c and the handlers of
+ * rings.
  *
- * A segment is sealed against shrinking and growing from the start. Until seg_seal() its client can punch holes.
- * With F_SEAL_FUTURE_WRITE (Linux 5.1) nobody can, nor map the segment writable once more; mappings that are there go
- * on. While the kernel punches a hole in a file that is mapped some 100,000 times, whoever touches the file waits, so
- * no runner touches a segment that is not sealed: the control thread seals a segment when a call names something in it.
- * By then the library has it mapped; a client that has not cannot map it any more, and harms nobody else.
+ * The router never waits for a lock of a segment's file that its client can hold: it serves other tenants meanwhile.
+ * A client has two ways to hold the lock of the inode. The kernel takes long to punch a hole in a file that is mapped
+ * some 100,000 times, and whoever touches the pages of the hole waits as well. fallocate() of a whole file takes
+ * long, too.
  *
- * The router cannot punch holes either, so pages of rings that are gone stay in the file, and are charged until the
- * segment goes.
+ * A segment is sealed against shrinking and growing from the start. The client maps the segment and then seals it
+ * with F_SEAL_FUTURE_WRITE (Linux 5.1): from then on nobody can punch holes, or map the segment writable once more,
+ * and mappings that are there go on. The kernel seals with the lock held, so no hole is being punched when the seal
+ * is seen. F_GET_SEALS takes no lock. Between the moment when the router hands out the descriptor and the moment when
+ * seg_check() sees the seal, the router touches no page of the segment. Once the client has the descriptor, the router
+ * does not ask the kernel to seal the file, to punch holes in it or to look for them (SEEK_DATA), all of which take the
+ * lock.
+ *
+ * So pages that were handed out once stay in the file, and are charged until the segment goes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,13 +29,13 @@
 
 #include "ffr/lib/log.h"
 #include "ffr/mem/shadow.h"
-#include "ffr/mem/stall.h"
 #include "ffr/mem/watch.h"
 
-#define MAX_SEGS  256u	       /* of a session */
-#define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
-#define RINGS_MAX (64ull << 20)
-#define ZERO_STEP (64l << 10) /* bytes that are zeroed between two looks at the time */
+#define MAX_SEGS   256u		/* of a session */
+#define RINGS_MIN  (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
+#define RINGS_MAX  (64ull << 20)
+#define LOOK_BYTES 65536u
+#define LOOK_PAGES (LOOK_BYTES / FF_PAGE)
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -42,9 +48,9 @@
 struct ring_pages {
 	uint32_t pages;
 	uint32_t free;
-	uint32_t kept;	 /* pages in `keeps` */
-	uint64_t *keeps; /* a bit for each page that is not in use, but in the file, and charged */
-	uint64_t used[]; /* a bit for each page that is in use; behind them `keeps` */
+	uint32_t num_had; /* pages in `had` */
+	uint64_t *had; /* a bit for each page that was handed out at some time: charged, and not empty */
+	uint64_t used[]; /* a bit for each page that is in use; behind them `had` */
 };
 
 static uint64_t page_up(uint64_t x)
@@ -84,14 +90,13 @@ static struct ring_pages *ring_pages_new(uint64_t size)
 	if (!p)
 		return NULL;
 	p->pages = p->free = pages;
-	p->keeps = p->used + words;
+	p->had = p->used + words;
 	return p;
 }
 
 /*
  * Of rings and device memory the pages that are handed out are charged as the router's memory, by
- * ring_alloc() and ring_free(): most of a segment never is. Device memory is charged as pinned in
- * ctl/dm.c for the same reason.
+ * pages_take(): most of a segment never is. Device memory is charged as pinned in ctl/dm.c for the same reason.
  */
 static uint64_t pinned(enum seg_kind kind, uint64_t size)
 {
@@ -193,37 +198,22 @@ struct seg *seg_get(struct session *s, uint32_t id)
 	return id < s->mem.num_segs ? &s->mem.segs[id] : NULL;
 }
 
-/* No honest client has the router wait for a ring's file. */
-static void waited(struct session *s, const struct stall_wait *w)
-{
-	uint64_t ns = stall_waited(w);
-
-	stall_charge(s->cont, STALL_RINGS, ns);
-	s->mem.stalls |= ns > 0;
-}
-
-int seg_seal(struct session *s, uint32_t id)
+int seg_check(struct session *s, uint32_t id)
 {
 	struct seg *seg = seg_get(s, id);
-	struct stall_wait w;
-	int err = 0;
+	int seals;
 
 	if (!seg || seg->sealed)
 		return 0;
-	stall_wait_begin(&w);
-	if (fcntl(seg->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) && errno != EINVAL)
-		err = -errno; /* EINVAL: before Linux 5.1 */
-	waited(s, &w);
-	seg->sealed = !err;
-	return err;
+	seals = fcntl(seg->fd, F_GET_SEALS);
+	seg->sealed = seals > 0 && seals & F_SEAL_FUTURE_WRITE;
+	return seg->sealed ? 0 : -EACCES;
 }
 
-/* Bytes that are handed out of it, or were and are still in the file. */
-static uint64_t bytes_out(const struct seg *seg)
+/* Bytes of pages that are handed out, or were. */
+static uint64_t bytes_had(const struct seg *seg)
 {
-	const struct ring_pages *p = seg->alloc;
-
-	return p ? (uint64_t)(p->pages - p->free + p->kept) * FF_PAGE : 0;
+	return seg->alloc ? (uint64_t)seg->alloc->num_had * FF_PAGE : 0;
 }
 
 void seg_free_all(struct session *s)
@@ -234,7 +224,7 @@ void seg_free_all(struct session *s)
 		struct seg *seg = &s->mem.segs[i];
 
 		seg_return(s->cont, seg->kind, seg->size);
-		quota_return(s->cont, QUOTA_MEMORY, bytes_out(seg));
+		quota_return(s->cont, QUOTA_MEMORY, bytes_had(seg));
 		sigbus_unwatch(seg->watch);
 		unmap_later(s, seg->map, seg->size, seg->fd);
 		free(seg->alloc);
@@ -289,115 +279,68 @@ static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
 	return p->pages;
 }
 
-/* Of pages [first, + num): the next ones that are in the file, from *at on. False: there are none. */
-static bool next_data(const struct seg *seg, uint32_t first, uint32_t num, off_t *at, off_t *to)
+static bool page_had(const struct ring_pages *p, uint32_t i)
 {
-	off_t end = ((off_t)first + num) * FF_PAGE;
-
-	*at = lseek(seg->fd, *at, SEEK_DATA);
-	if (*at < 0 || *at >= end)
-		return false;
-	*to = lseek(seg->fd, *at, SEEK_HOLE);
-	*to = *to < 0 || *to > end ? end : *to;
-	return true;
+	return p->had[i / 64] >> (i % 64) & 1;
 }
 
-/*
- * Those of the pages that are in the file read as zeros from now on. A page that is not does so already, and writing
- * zeros would make it. Most ranges have none.
- */
-static void zero(struct session *s, const struct seg *seg, uint32_t first, uint32_t num)
-{
-	off_t at = (off_t)first * FF_PAGE, to;
-	struct stall_wait w;
-	bool more;
-
-	do {
-		stall_wait_begin(&w);
-		more = next_data(seg, first, num, &at, &to);
-		if (more) {
-			to = to - at < ZERO_STEP ? to : at + ZERO_STEP;
-			memset(seg->map + at, 0, (size_t)(to - at));
-			at = to;
-		}
-		waited(s, &w);
-	} while (more);
-}
-
-static uint32_t num_kept(const struct ring_pages *p, uint32_t first, uint32_t num)
+/* Of pages [first, + num): so many were never handed out before. */
+static uint32_t num_new(const struct ring_pages *p, uint32_t first, uint32_t num)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = first; p->kept && i < first + num; i++)
-		n += p->keeps[i / 64] >> i % 64 & 1;
+	for (uint32_t i = first; i < first + num; i++)
+		n += !page_had(p, i);
 	return n;
 }
 
-static void keep(struct ring_pages *p, uint32_t first, uint32_t num, bool yes)
+static bool is_zero(const uint8_t *page)
 {
-	for (uint32_t i = first; i < first + num; i++) {
-		uint64_t bit = 1ull << i % 64;
+	return !page[0] && !memcmp(page, page + 1, FF_PAGE - 1);
+}
 
-		p->kept -= (p->keeps[i / 64] & bit) != 0;
-		p->keeps[i / 64] &= ~bit;
-		if (!yes)
-			continue;
-		p->keeps[i / 64] |= bit;
-		p->kept++;
+/*
+ * The pages read as zeros from now on. pread() takes no lock that a client can hold for long, and makes no pages: to
+ * write zeros into pages that the client has never touched would make them, at the router's expense.
+ */
+static void zero(const struct seg *seg, uint32_t first, uint32_t num)
+{
+	static uint8_t look[LOOK_BYTES];
+	uint32_t n;
+
+	for (uint32_t i = first; i < first + num; i += n) {
+		off_t at = (off_t)i * FF_PAGE;
+		ssize_t got;
+
+		n = first + num - i < LOOK_PAGES ? first + num - i : LOOK_PAGES;
+		got = pread(seg->fd, look, n * FF_PAGE, at);
+		for (uint32_t k = 0; k < n * FF_PAGE; k += FF_PAGE)
+			if (got < (ssize_t)(k + FF_PAGE) || !is_zero(look + k))
+				memset(seg->map + at + k, 0, FF_PAGE);
 	}
 }
 
 /*
- * Pages are in use no more. Those that are in the file go back to the kernel, or are kept where the segment is sealed:
- * so many.
+ * `num` pages of that segment, zeroed and charged. 0; -ENOSPC: there are not so many in a row, or the router may not
+ * touch the segment; other -errno.
  */
-static uint32_t give_back(const struct seg *seg, uint32_t first, uint32_t num)
-{
-	off_t at = (off_t)first * FF_PAGE, to;
-	uint32_t n = 0;
-
-	if (!next_data(seg, first, num, &at, &to) ||
-	    !fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first * FF_PAGE,
-		       (off_t)num * FF_PAGE))
-		return 0;
-	for (; next_data(seg, first, num, &at, &to); at = to) {
-		keep(seg->alloc, (uint32_t)(at / FF_PAGE), (uint32_t)((to - at) / FF_PAGE), true);
-		n += (uint32_t)((to - at) / FF_PAGE);
-	}
-	return n;
-}
-
-/*
- * The page is touched with the fast lock held soon, and the client may be punching a hole there. Wait for that here,
- * where it is measured and nobody else waits as well.
- */
-static void touch(struct session *s, const struct seg *seg, uint32_t page)
-{
-	struct stall_wait w;
-
-	stall_wait_begin(&w);
-	*(volatile uint8_t *)(seg->map + (size_t)page * FF_PAGE) = 0;
-	waited(s, &w);
-}
-
-/* `num` pages of that segment, zeroed and charged. 0, -ENOSPC: there are not so many in a row, or -errno. */
 static int pages_take(struct session *s, struct seg *seg, uint32_t num, uint32_t *off)
 {
 	struct ring_pages *p = seg->alloc;
-	uint32_t first = pages_find(p, num), kept;
+	uint32_t first = pages_find(p, num), fresh;
 	int err;
 
-	if (first == p->pages)
+	if (first == p->pages || (seg->sent && seg_check(s, seg->id)))
 		return -ENOSPC;
-	kept = num_kept(p, first, num);
-	err = quota_charge(s->cont, QUOTA_MEMORY, (uint64_t)(num - kept) * FF_PAGE);
+	fresh = num_new(p, first, num);
+	err = quota_charge(s->cont, QUOTA_MEMORY, (uint64_t)fresh * FF_PAGE);
 	if (err)
 		return err;
-	zero(s, seg, first, num);
-	if (kept)
-		keep(p, first, num, false);
-	if (seg->sent && !seg->sealed)
-		touch(s, seg, first);
+	if (fresh < num)
+		zero(seg, first, num);
+	for (uint32_t i = first; i < first + num; i++)
+		p->had[i / 64] |= 1ull << (i % 64);
+	p->num_had += fresh;
 	pages_set(p, first, num, true);
 	*off = first * FF_PAGE;
 	return 0;
@@ -458,17 +401,8 @@ int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg
 	return err == -ENOSPC ? -ENOMEM : err;
 }
 
-/* Where the session ends, its whole segments are freed soon. */
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
 {
-	uint32_t first = off / FF_PAGE, num = (uint32_t)(page_up(size) / FF_PAGE), kept = 0;
-	struct stall_wait w;
-
-	pages_set(s->mem.segs[seg].alloc, first, num, false);
-	if (!s->closing) {
-		stall_wait_begin(&w);
-		kept = give_back(&s->mem.segs[seg], first, num);
-		waited(s, &w);
-	}
-	quota_return(s->cont, QUOTA_MEMORY, (uint64_t)(num - kept) * FF_PAGE);
+	pages_set(s->mem.segs[seg].alloc, off / FF_PAGE, (uint32_t)(page_up(size) / FF_PAGE),
+		  false);
 }

@@ -162,7 +162,7 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, in
 		return NULL;
 	stall_wait_begin(&w);
 	g = foreign_map(peer, &key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
-	stall_wait_end(peer->ses->cont, STALL_FILES, &w);
+	stall_wait_end(peer->ses->cont, &w);
 	if (!g)
 		return NULL;
 	g->refs = 1;
@@ -528,7 +528,7 @@ int shadow_prefetch(const struct mr *mr, uint64_t va, uint64_t len, bool write)
 			    write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) &&
 		    errno != EINVAL)
 			err = errno == ENOMEM ? -ENOMEM : -EFAULT;
-		stall_wait_end(c, STALL_FILES, &w);
+		stall_wait_end(c, &w);
 	}
 	return err;
 }

@@ -92,10 +92,10 @@ void mem_close(struct mem *m);
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size);
 struct seg *seg_get(struct session *s, uint32_t id);
 /*
- * A call names something in the segment: from now on its client can neither punch holes in it nor map it. 0 or
- * -errno: the client has seen to it that it cannot be sealed.
+ * Has the client sealed the segment, so that it can neither punch holes in it nor map it writable again? 0; or
+ * -EACCES: the router may not touch the segment.
  */
-int seg_seal(struct session *s, uint32_t id);
+int seg_check(struct session *s, uint32_t id);
 /* `size` bytes, page-aligned and zeroed, of the ring segments; a new one where none has room. */
 int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off);
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size);

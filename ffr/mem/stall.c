@@ -9,14 +9,11 @@
  * locks of the file held. mmap(), munmap() and madvise() of the same file wait for these locks, up to 0.25 s each.
  * Nothing can cut such a wait short, and nothing tells beforehand that there will be one. So each wait is measured,
  * and the container is charged with it. A debt falls by one STALL_SHARE-th of the time that passes. While it is above
- * STALL_FREE_NS, the router does without the container's files:
- *
- *	STALL_FILES	new registrations are copied (pvm.c), where the container's own threads wait; mappings that are
- *			not needed any more are unmapped one by one, with long pauses (unmap.c)
- *	STALL_RINGS	new sessions are refused (ctl/hello.c): an honest library never has the router wait for rings
- *
- * So a container keeps the control thread waiting for no more than one STALL_SHARE-th of the time. An honest program
- * whose memory the host has swapped out is copied for a while, and keeps its sessions.
+ * STALL_FREE_NS, the router does without the container's files: new registrations are copied (pvm.c), where the
+ * container's own threads wait, and mappings that are not needed any more are unmapped one by one, with long pauses
+ * (unmap.c). So a container keeps the control thread waiting for no more than one STALL_SHARE-th of the time. An
+ * honest program whose memory the host has swapped out is copied for a while, and keeps its sessions. The router never
+ * waits for rings (seg.c).
  *
  * A wait is time asleep, or CPU time: the kernel spins on some locks while their holders run. Time without a CPU, on
  * a busy host, is nobody's: the kernel counts it in the thread's schedstat, if it was built for that. Else, and for
@@ -85,55 +82,54 @@ uint64_t stall_waited(const struct stall_wait *w)
 }
 
 /* What is left of a debt. */
-static uint64_t debt(const struct cont_stall *st, enum stall_by by, uint64_t now)
+static uint64_t debt(const struct cont_stall *st, uint64_t now)
 {
-	uint64_t paid = now > st->at[by] ? (now - st->at[by]) / STALL_SHARE : 0;
+	uint64_t paid = now > st->at ? (now - st->at) / STALL_SHARE : 0;
 
-	return paid < st->debt[by] ? st->debt[by] - paid : 0;
+	return paid < st->debt ? st->debt - paid : 0;
 }
 
-uint64_t stall_left(const struct container *c, enum stall_by by, uint64_t now)
+/* ns until the container has paid for its stalls; 0: it is trusted. */
+static uint64_t stall_left(const struct container *c, uint64_t now)
 {
-	uint64_t left = c->stall.debt[by] ? debt(&c->stall, by, now) : 0;
+	uint64_t left = c->stall.debt ? debt(&c->stall, now) : 0;
 
 	return left > STALL_FREE_NS ? (left - STALL_FREE_NS) * STALL_SHARE : 0;
 }
 
-static void owe(struct container *c, enum stall_by by, uint64_t ns)
+static void owe(struct container *c, uint64_t ns)
 {
 	uint64_t now = uv_hrtime();
 
-	c->stall.debt[by] = debt(&c->stall, by, now) + ns;
-	c->stall.at[by] = now;
-	if (c->stall.debt[by] <= STALL_FREE_NS)
+	c->stall.debt = debt(&c->stall, now) + ns;
+	c->stall.at = now;
+	if (c->stall.debt <= STALL_FREE_NS)
 		return;
-	log_client(&c->log, LOG_LEVEL_WARN,
-		   "container %s: its %s keep the router waiting: %s for %llu s", c->name,
-		   by == STALL_RINGS ? "rings" : "memory or files",
-		   by == STALL_RINGS ? "no new sessions" : "what it registers is copied",
-		   (unsigned long long)(stall_left(c, by, now) / 1000000000u + 1));
+	log_client(
+		&c->log, LOG_LEVEL_WARN,
+		"container %s: its memory or files keep the router waiting: what it registers is copied for %llu s",
+		c->name, (unsigned long long)(stall_left(c, now) / 1000000000u + 1));
 }
 
-void stall_charge(struct container *c, enum stall_by by, uint64_t ns)
+void stall_charge(struct container *c, uint64_t ns)
 {
 	if (!ns)
 		return;
 	c->stats.stalled_ns += ns; /* nobody else writes there: no lock */
-	owe(c, by, ns);
+	owe(c, ns);
 }
 
-void stall_wait_end(struct container *c, enum stall_by by, const struct stall_wait *w)
+void stall_wait_end(struct container *c, const struct stall_wait *w)
 {
-	stall_charge(c, by, stall_waited(w));
+	stall_charge(c, stall_waited(w));
 }
 
 void stall_memory_gone(struct container *c, uint64_t ns)
 {
-	stall_charge(c, STALL_FILES, ns < WAIT_MIN_NS ? 0 : ns);
+	stall_charge(c, ns < WAIT_MIN_NS ? 0 : ns);
 }
 
 bool stall_maps_no_file(const struct container *c)
 {
-	return c->stall.unmaps ||
-	       (c->stall.debt[STALL_FILES] && stall_left(c, STALL_FILES, uv_hrtime()));
+	return c->stall.unmaps || (c->stall.debt && stall_left(c, uv_hrtime()));
 }

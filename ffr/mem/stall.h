@@ -21,13 +21,11 @@ void stall_wait_begin(struct stall_wait *w);
 uint64_t stall_waited(const struct stall_wait *w);
 
 /* Charge a container with so many ns. */
-void stall_charge(struct container *c, enum stall_by by, uint64_t ns);
+void stall_charge(struct container *c, uint64_t ns);
 /* A session of it ends since its memory was gone, and kept a runner waiting for so many ns. */
 void stall_memory_gone(struct container *c, uint64_t ns);
 /* What stall_waited() says, charged. */
-void stall_wait_end(struct container *c, enum stall_by by, const struct stall_wait *w);
-/* ns until the container has paid for its stalls; 0: it is trusted. */
-uint64_t stall_left(const struct container *c, enum stall_by by, uint64_t now);
+void stall_wait_end(struct container *c, const struct stall_wait *w);
 /* Is the container's memory to be copied, and no file of it to be mapped? */
 bool stall_maps_no_file(const struct container *c);
 

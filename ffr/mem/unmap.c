@@ -80,7 +80,7 @@ static void on_done(uv_work_t *work, int status)
 
 	(void)status;
 	if (r->cont) {
-		stall_charge(r->cont, STALL_FILES, r->waited);
+		stall_charge(r->cont, r->waited);
 		r->cont->stall.unmaps -= is_last;
 	}
 	remains_end(r);
@@ -151,7 +151,7 @@ void unmap_later(struct session *s, void *map, uint64_t size, int fd)
 	if (r)
 		remains_end(r);
 	unmap(&here);
-	stall_charge(s->cont, STALL_FILES, here.waited);
+	stall_charge(s->cont, here.waited);
 }
 
 int mem_init(struct mem *m, struct uv_loop_s *loop)

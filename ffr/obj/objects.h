@@ -172,13 +172,10 @@ struct cont_trace {
 	uint32_t qp_num; /* only that QP; 0: all */
 };
 
-/* What of a container keeps the router waiting. */
-enum stall_by { STALL_FILES, STALL_RINGS, STALL_NUM };
-
-/* mem/stall.c, [ctl]: for how long it has done so */
+/* mem/stall.c, [ctl]: for how long a container's files have kept the router waiting */
 struct cont_stall {
-	uint64_t debt[STALL_NUM], at[STALL_NUM]; /* ns; at that time */
-	uint32_t unmaps;			 /* its mappings that wait in unmap.c's list */
+	uint64_t debt, at; /* ns; at that time */
+	uint32_t unmaps;   /* its mappings that wait in unmap.c's list */
 };
 
 struct container {
@@ -244,10 +241,10 @@ struct seg {
 	int fd;	      /* [ctl] */
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
-	bool sealed; /* [ctl] seg_seal() */
-	bool sent;   /* [ctl] the client has its descriptor */
-	int watch;   /* [ctl] sigbus.c's number */
-	void *alloc; /* [ctl] page allocator */
+	bool sealed;		  /* [ctl] seg_check() has seen the client's seal */
+	bool sent;		  /* [ctl] the client has its descriptor */
+	int watch;		  /* [ctl] sigbus.c's number */
+	struct ring_pages *alloc; /* [ctl] seg.c's page allocator */
 };
 
 /* ---- session ---------------------------------------------------------------------------------- */
@@ -306,7 +303,6 @@ struct ses_mem {
 	/* any thread: for how long those that touched it were kept waiting, at most, ns */
 	_Atomic uint64_t gone_ns;
 	struct track *track; /* [ctl] track.c: memory that is copied, or NULL */
-	bool stalls;	     /* its rings' files have kept the router waiting (stall.c) */
 	bool viewed;	     /* process is ffmem's number for it (view.c) */
 	uint32_t process;
 	struct heat_ring *hot; /* [lock] heat.h: WATCH_HEAT was asked for; else NULL */

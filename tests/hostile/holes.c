@@ -11,16 +11,18 @@
  *				$FF_VICTIM, for make bench, it says "attacks" and goes on until its
  *				standard input ends
  *
- *	rings	the page of segment 0 in which the router looks for doorbells
- *	calls	segments of rings, while CQs in them are made and destroyed
+ *	rings	the page of segment 0 in which the router would look for doorbells. The client never seals the
+ *		segment: the router does not touch it, and closes the connection at the first call
+ *	calls	a segment of rings that is not sealed, while calls name a CQ in it, and other CQs are made and destroyed
+ *	locks	a segment of rings that is sealed, while CQs in it are made and destroyed. Nobody can punch holes there:
+ *		threads hold the file's lock by fallocate() of all its pages, one after the other
  *	file	a file of the program's own, that is registered, and used
  *	regs	that file, while it is registered and deregistered
  *	shadow	the session's shadow pages, registered, and used
  *	places	these, while more are placed, registered and deregistered
  *
- * A session is a process: when the router ends the session, the next one begins. A container whose
- * rings make the router wait gets no new session, and one whose shadow pages do gets no more of
- * them, which is what is waited for there.
+ * A session is a process: when the router ends the session, the next one begins. A container whose shadow pages make the
+ * router wait gets no more of them, which is what is waited for there.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -42,15 +44,18 @@
 
 #define HOLES 10u /* during which both are served */
 /* Turns of the victim in each hole, which takes 0.1 s; the victim waits for a CPU, too. */
-#define TURNS 2u
-/* A session whose rings are sealed by then makes nobody wait any more, and the next one begins. */
-#define RING_LAPS 100u
+#define TURNS	 2u
+#define HALF_CQE 15000u	  /* one such CQ, and no second one, fits into segment 0 */
+#define BIG_CQE	 1000000u /* one that has a segment of its own, of 64 MB */
+#define LOCKERS	 16u	  /* threads that want the lock: each waits for all others */
 
 static unsigned processes;
 static struct counts {
 	struct probe probe;
 	_Atomic bool in_hole;
-	_Atomic uint64_t holes, answered, sessions, refused;
+	_Atomic bool enough; /* holes */
+	_Atomic uint64_t holes, answered, sessions;
+	_Atomic uint64_t refused, served; /* what the router must refuse; and it did not */
 } * sum;
 
 /* ---- the mappings ---------------------------------------------------------------------------- */
@@ -141,26 +146,49 @@ static void punch_begin(int fd, off_t off, off_t len, uint8_t *map,
 	WAIT_FOR(sum->holes > had);
 }
 
+static void look_for_data(void *arg, uint64_t i)
+{
+	(void)arg;
+	(void)i;
+	lseek(hole.fd, 0, SEEK_DATA);
+	sum->holes++; /* the lock was held by others from one call to the next */
+}
+
+static void *lock(void *arg)
+{
+	for (;;)
+		CHECK(!fallocate(hole.fd, 0, 0, hole.len));
+	return arg;
+}
+
+static void locks_begin(int fd, off_t len)
+{
+	pthread_t t;
+
+	hole = (struct hole){ .fd = fd, .len = len };
+	probe_start(&sum->probe, look_for_data, NULL);
+	sum->in_hole = true;
+	for (unsigned i = 0; i < LOCKERS; i++)
+		CHECK_EQ(pthread_create(&t, NULL, lock, NULL), 0);
+}
+
 /* ---- what the router is to touch ------------------------------------------------------------- */
 
-/* 8 bytes, again and again, to `addr`, or to the QP's own memory, while the session lasts. */
+/* 8 bytes, again and again, to `addr`, while the session lasts. */
 static void transfer(struct raw *r, struct raw_qp *q, uint64_t addr, uint32_t rkey)
 {
-	for (unsigned n = 0; addr || n < RING_LAPS; n++) {
+	for (unsigned n = 0;; n++) {
 		struct ff_sqe *e = raw_sqe(q);
 		struct ff_cqe *c;
 
 		memset((uint8_t *)e + sizeof(e->seq), 0, q->q.sq.stride - sizeof(e->seq));
 		raw_write_wr(q, e, n);
-		if (addr) {
-			e->remote_addr = addr + n % (LEN / PAGE) * PAGE;
-			e->rkey = rkey;
-		}
+		e->remote_addr = addr + n % (LEN / PAGE) * PAGE;
+		e->rkey = rkey;
 		raw_publish(r, q);
 		while (!(c = raw_cqe(q))) {
 			char b;
 
-			raw_kick(r, q->qp); /* the bit may have gone with its page */
 			if (!recv(r->sock, &b, 1, MSG_PEEK | MSG_DONTWAIT))
 				_exit(0); /* the session has ended */
 		}
@@ -202,46 +230,89 @@ static int dereg(struct raw *r, uint32_t mr)
 	return told(r, FF_MSG_DEREG_MR, &req, sizeof(req), NULL, &none, sizeof(none));
 }
 
-/* The container gets no session, or no shadow pages, for a while. */
-static void refused(void)
+static void must_be_refused(bool is)
 {
-	sum->refused++;
-	_exit(0);
+	if (is)
+		sum->refused++;
+	else
+		sum->served++;
 }
 
-static void open_session(struct raw *r)
-{
-	if (raw_try_open(r))
-		refused();
-}
-
+/* The client sees to it that the segment can never be sealed. */
 static void rings(bool calls)
 {
-	struct raw_qp q;
+	struct ff_alloc_pd_resp pd;
+	uint64_t one = 1;
 	struct raw r;
 
-	open_session(&r);
-	punch_begin(r.seg[0].fd, 0, PAGE, NULL, NULL);
-	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
-	raw_qp_connect(&r, &q);
-	if (!calls)
-		transfer(&r, &q, 0, 0);
-	for (unsigned n = 0; calls && n < RING_LAPS; n++) {
-		struct ff_create_cq_req req = { .cqe = 4000 };
-		struct ff_create_cq_resp cq[8];
-		struct ff_destroy_cq_resp none;
+	(void)calls;
+	raw_unsealed = true;
+	raw_open(&r);
+	CHECK(!fcntl(r.seg[0].fd, F_ADD_SEALS, F_SEAL_SEAL));
+	punch_begin(r.seg[0].fd, 0, PAGE, r.seg[0].map, touch_file);
+	for (; !sum->enough; sum->answered++) {
+		CHECK(write(r.bell_fd, &one, sizeof(one)) > 0 || errno == EAGAIN);
+		vt_pause();
+	}
+	must_be_refused(RAW_TRY(&r, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd) == RAW_CLOSED);
+}
 
-		for (unsigned i = 0; i < ARRAY_SIZE(cq); i++)
-			if (RAW_TRY(&r, CREATE_CQ, &req, &cq[i]))
-				return;
-		if (cq[7].ring.seg && !r.seg[cq[7].ring.seg].map) { /* one that is not sealed */
-			memset(raw_at(&r, cq[7].ring.seg, cq[7].ring.off), 1, PAGE);
-			punch_begin(r.seg[cq[7].ring.seg].fd, 0, PAGE, NULL, NULL);
-		}
-		for (unsigned i = 0; i < ARRAY_SIZE(cq); i++)
-			if (RAW_TRY(&r, DESTROY_CQ, (&(struct ff_destroy_cq_req){ .cq = cq[i].cq }),
-				    &none))
-				return;
+static int cq_new(struct raw *r, uint32_t cqe, struct ff_create_cq_resp *cq)
+{
+	const struct ff_create_cq_req req = { .cqe = cqe };
+
+	return told(r, FF_MSG_CREATE_CQ, &req, sizeof(req), NULL, cq, sizeof(*cq));
+}
+
+static int cq_end(struct raw *r, uint32_t cq)
+{
+	const struct ff_destroy_cq_req req = { .cq = cq };
+	struct ff_destroy_cq_resp none;
+
+	return told(r, FF_MSG_DESTROY_CQ, &req, sizeof(req), NULL, &none, sizeof(none));
+}
+
+static void named(bool calls)
+{
+	struct ff_create_cq_resp cq, other;
+	struct raw r;
+	uint8_t *map;
+
+	(void)calls;
+	raw_open(&r);
+	do
+		CHECK_EQ(cq_new(&r, HALF_CQE, &cq), 0);
+	while (!cq.ring.seg);
+	raw_unsealed = true;
+	map = raw_at(&r, cq.ring.seg, 0);
+	raw_unsealed = false;
+	punch_begin(r.seg[cq.ring.seg].fd, 0, PAGE, map, touch_file);
+	for (;;) {
+		must_be_refused(cq_end(&r, cq.cq) == -EINVAL);
+		CHECK_EQ(cq_new(&r, HALF_CQE, &other), 0);
+		must_be_refused(other.ring.seg != cq.ring.seg); /* which has room */
+		raw_at(&r, other.ring.seg, 0);
+		CHECK_EQ(cq_end(&r, other.cq), 0);
+	}
+}
+
+static void locks(bool calls)
+{
+	struct ff_create_cq_resp cq;
+	uint32_t seg;
+	struct raw r;
+
+	(void)calls;
+	raw_open(&r);
+	CHECK_EQ(cq_new(&r, BIG_CQE, &cq), 0);
+	seg = cq.ring.seg;
+	raw_at(&r, seg, 0);
+	CHECK_EQ(cq_end(&r, cq.cq), 0);
+	locks_begin(r.seg[seg].fd, (off_t)r.seg[seg].size);
+	for (;;) {
+		CHECK_EQ(cq_new(&r, 2 * HALF_CQE, &cq), 0);
+		CHECK_EQ(cq.ring.seg, seg);
+		CHECK_EQ(cq_end(&r, cq.cq), 0);
 	}
 }
 
@@ -259,7 +330,7 @@ static void file(bool calls)
 	CHECK(p != MAP_FAILED);
 	memset(p, 1, LEN);
 	run.va = (uintptr_t)p;
-	open_session(&r);
+	raw_open(&r);
 	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
 	raw_qp_connect(&r, &q);
 	if (!calls)
@@ -282,13 +353,15 @@ static void shadow(bool calls)
 	uint8_t *p;
 	int fd;
 
-	open_session(&r);
+	raw_open(&r);
 	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
 	raw_qp_connect(&r, &q);
 	CHECK_EQ(raw_watch_pages(&r), 0);
 	fd = r.last_fd;
-	if (raw_place_pages(&r, LEN, &run.off))
-		refused();
+	if (raw_place_pages(&r, LEN, &run.off)) {
+		sum->refused++;
+		return;
+	}
 	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)run.off);
 	CHECK(p != MAP_FAILED);
 	memset(p, 1, LEN);
@@ -378,11 +451,14 @@ static void served_in_holes(void (*serve)(void))
 static const struct kind {
 	const char *name;
 	void (*run)(bool calls);
-	bool calls, refused; /* refused: the router refuses the attacker more of what it punches */
+	bool calls; /* the victim makes calls, and no transfers */
+	bool waits; /* the router waits at first, and then refuses the attacker more of what it punches */
+	bool refused; /* the router refuses something each time */
 } kinds[] = {
-	{ "rings", rings, false, true },   { "calls", rings, true, true },
-	{ "file", file, false, false },	   { "regs", file, true, false },
-	{ "shadow", shadow, false, true }, { "places", shadow, true, false },
+	{ "rings", rings, false, false, true },	  { "calls", named, true, false, true },
+	{ "locks", locks, true, false, false },	  { "file", file, false, false, false },
+	{ "regs", file, true, false, false },	  { "shadow", shadow, false, true, false },
+	{ "places", shadow, true, false, false },
 };
 
 static void attack(const struct kind *k)
@@ -407,10 +483,12 @@ static void attack(const struct kind *k)
 
 static void is_served(const struct kind *k)
 {
-	if (k->refused)
-		WAIT_FOR(sum->refused);
-	else
+	if (!k->waits)
 		served_in_holes(k->calls ? victim_call : victim_write);
+	sum->enough = true;
+	if (k->waits || k->refused)
+		WAIT_FOR(sum->refused);
+	CHECK_EQ(sum->served, 0);
 	victim_call();
 	victim_write();
 }

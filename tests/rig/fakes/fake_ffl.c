@@ -54,10 +54,10 @@ bool ffl_check_alive(struct ffl_context *ctx)
 	return !atomic_load(&ctx->dead);
 }
 
-int ffl_segs_confirm(struct ffl_context *ctx)
+int ffl_segs_map(struct ffl_context *ctx)
 {
 	(void)ctx;
-	fake.num_confirmed++;
+	fake.num_mapped++;
 	return 0;
 }
 

@@ -17,7 +17,7 @@ struct fake {
 	uint32_t seg_used;	    /* bytes */
 	uint32_t calls[FF_MSG_NUM]; /* of each type */
 	int fail[FF_MSG_NUM];	    /* answer with this -errno */
-	int num_confirmed;	    /* calls of ffl_segs_confirm() */
+	int num_mapped;		    /* calls of ffl_segs_map() */
 	int fail_seg_at;	    /* the Nth ffl_seg_at from now on fails; 0: none */
 	_Atomic uint32_t live;	    /* objects that were created and not destroyed */
 	uint32_t yields;	    /* sched_yield() */

@@ -87,7 +87,7 @@ static void device(struct router *r, const struct ff_device_req *req, struct ans
 static void get_seg(struct router *r, struct answer *a)
 {
 	struct ff_get_seg_resp *resp = (void *)a->body;
-	int fd = memfd_create("seg", MFD_CLOEXEC);
+	int fd = memfd_create("seg", MFD_CLOEXEC | r->seg_flags);
 
 	resp->size = 1u << 16;
 	if (fd < 0 || ftruncate(fd, resp->size))
@@ -320,6 +320,7 @@ void router_start(struct router *r)
 	for (c = 0; c < ROUTER_CONNS; c++)
 		r->conn[c] = r->async[c] = -1;
 	r->seg_fd = -1;
+	r->seg_flags = MFD_ALLOW_SEALING;
 	r->next_handle = 0x10001;
 	r->dev.phys_port_cnt = 1;
 	r->dev.num_comp_vectors = 1;

@@ -63,6 +63,7 @@ struct router {
 	uint32_t hello_version;	 /* what HELLO's answer says; 0: the library's */
 	uint64_t hello_seg0;	 /* the same of segment 0's bytes; 0: as many as it needs */
 	int seg_fd;		 /* memfd of segment 0 of the last connection */
+	unsigned seg_flags;	 /* of memfd_create(): MFD_ALLOW_SEALING, or none */
 };
 
 void router_start(struct router *r);

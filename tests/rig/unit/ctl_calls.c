@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/rig/unit/ctl_calls.h"
+#include "tests/rig/unit/seal.h"
 
 struct ctl_rig call_rig;
 
@@ -34,6 +35,8 @@ int call_client(struct ctl_rig *g, int container)
 	int sock = rig_connect(g, container);
 
 	assert_int_equal(rig_hello(g, sock), 0);
+	if (!g->unsealed)
+		clients_seal(g->ctl.host);
 	return sock;
 }
 

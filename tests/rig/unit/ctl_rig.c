@@ -20,6 +20,7 @@
 #include "ffr/soft/soft.h"
 #include "tests/rig/common/dir.h"
 #include "tests/rig/common/hello.h"
+#include "tests/rig/unit/seal.h"
 
 #define MUST(cond)                                                                                 \
 	do {                                                                                       \
@@ -108,6 +109,8 @@ void rig_close(struct ctl_rig *g)
 
 void rig_pump(struct ctl_rig *g)
 {
+	if (!g->unsealed)
+		clients_seal(g->ctl.host);
 	for (int i = 0; i < 3; i++)
 		uv_run(&g->loop, UV_RUN_NOWAIT);
 	clients_settle(); /* HELLO is answered when what came with it was looked at */

@@ -19,6 +19,7 @@ struct ctl_rig {
 	struct backend backend;
 	struct container *c[2]; /* "a" and "b" of one tenant, LIDs 1 and 2 */
 	char dir[32];
+	bool unsealed; /* clients do not seal their segments by themselves */
 };
 
 /* The carriers of rigs to come; at first the wire. */

@@ -3,6 +3,7 @@
 #include "tests/rig/unit/router_rig.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "ffr/lib/fds.h"
 #include "ffr/orch/orch.h"
 #include "tests/rig/common/hello.h"
 
@@ -227,6 +229,24 @@ int call(int s, uint16_t type, const void *req, size_t len, void *resp, size_t r
 }
 uint8_t memory[4096];
 
+/* Take segment 0, and seal it, so that the router serves further calls. */
+static void seal_rings(int s)
+{
+	struct ff_hdr h = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_GET_SEG };
+	uint8_t buf[sizeof(h) + sizeof(struct ff_get_seg_req)] = { 0 };
+	unsigned n = 0;
+	ssize_t got;
+	int fd = -1;
+
+	memcpy(buf, &h, sizeof(h));
+	assert_int_equal(send(s, buf, sizeof(buf), 0), sizeof(buf));
+	WAIT_FOR((got = fds_recv(s, buf, sizeof(buf), &fd, 1, &n, MSG_DONTWAIT)) >= 0 ||
+		 errno != EAGAIN);
+	assert_int_equal(n, 1);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+	close(fd);
+}
+
 int client(const char *container, uint32_t *pd)
 {
 	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } };
@@ -245,6 +265,7 @@ int client(const char *container, uint32_t *pd)
 		memcpy(hello.nonce, answer.nonce, sizeof(hello.nonce));
 		CALL(s, HELLO, &hello, &hi);
 	}
+	seal_rings(s);
 	CALL(s, ALLOC_PD, &pd_req, &pd_resp);
 	*pd = pd_resp.pd;
 	return s;

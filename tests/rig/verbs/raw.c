@@ -25,7 +25,7 @@
 #include "tests/rig/common/hello.h"
 #include "tests/rig/common/qp_attr.h"
 
-bool raw_spin;
+bool raw_spin, raw_unsealed;
 
 /* ---- packets -------------------------------------------------------------------------------- */
 
@@ -377,6 +377,11 @@ int raw_place_pages(struct raw *r, uint64_t span, uint64_t *off)
 	return st;
 }
 
+void raw_seal(struct raw *r, uint32_t seg)
+{
+	CHECK(!fcntl(r->seg[seg].fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+}
+
 void *raw_at(struct raw *r, uint32_t seg, uint64_t off)
 {
 	CHECK(seg < RAW_MAX_SEGS);
@@ -392,6 +397,8 @@ void *raw_at(struct raw *r, uint32_t seg, uint64_t off)
 		p = mmap(NULL, resp.size, PROT_READ | PROT_WRITE, MAP_SHARED, r->seg[seg].fd, 0);
 		CHECK(p != MAP_FAILED);
 		r->seg[seg].map = p;
+		if (!raw_unsealed)
+			raw_seal(r, seg);
 	}
 	CHECK(off < r->seg[seg].size);
 	return r->seg[seg].map + off;

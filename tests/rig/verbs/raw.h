@@ -19,6 +19,8 @@
 
 /* Never sleep: a client that waits in a loop. To be set before the first connection. */
 extern bool raw_spin;
+/* raw_at() does not seal the segments that it maps: raw_seal() does. */
+extern bool raw_unsealed;
 
 struct raw {
 	int sock;
@@ -99,6 +101,8 @@ struct ff_hdr raw_header(uint16_t type);
 
 /* Where a segment's offset is mapped here; asks for the segment the first time. */
 void *raw_at(struct raw *r, uint32_t seg, uint64_t off);
+/* Seal that segment: the router touches it then. */
+void raw_seal(struct raw *r, uint32_t seg);
 
 /* A QP with all that it needs, connected to itself, and its rings. */
 struct raw_qp {

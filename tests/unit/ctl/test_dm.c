@@ -52,14 +52,19 @@ static int reg_dm(int s, uint32_t pd, uint32_t dm, uint64_t off, uint64_t len, u
 	return RIG_CALL(g, s, REG_DM_MR, &req, resp);
 }
 
-static uint8_t *map_seg(int s, uint32_t seg, uint64_t *size)
+/* Device memory that is mapped, before the rig has the client seal the segment. */
+static uint8_t *alloc_mapped(int s, uint64_t len, uint32_t align, struct ff_alloc_dm_resp *a,
+			     uint64_t *size)
 {
-	struct ff_get_seg_req req = { .seg = seg };
+	struct ff_get_seg_req req = { 0 };
 	struct ff_get_seg_resp resp;
 	uint8_t *map;
 	unsigned n;
 	int fd;
 
+	g->unsealed = true;
+	assert_int_equal(alloc_dm(s, len, align, a), 0);
+	req.seg = a->seg;
 	assert_int_equal(rig_call(g, s, FF_MSG_GET_SEG, &req, sizeof(req), NULL, 0, 0, &resp,
 				  sizeof(resp), &fd, &n),
 			 0);
@@ -67,6 +72,7 @@ static uint8_t *map_seg(int s, uint32_t seg, uint64_t *size)
 	assert_true(map != MAP_FAILED);
 	close(fd);
 	*size = resp.size;
+	g->unsealed = false;
 	return map;
 }
 
@@ -85,7 +91,7 @@ static void device_memory(void **state)
 	assert_int_equal(alloc_dm(s, MAX_DM + 1, 0, &a), -EINVAL);
 	assert_int_equal(alloc_dm(s, UINT64_MAX, 0, &a), -EINVAL);
 	assert_int_equal(alloc_dm(s, 8, 13, &a), -EINVAL);
-	assert_int_equal(alloc_dm(s, PAGE + 904, 12, &a), 0);
+	map = alloc_mapped(s, PAGE + 904, 12, &a, &size);
 	assert_int_equal(a.off % PAGE, 0);
 	assert_int_equal(g->c[0]->dm_bytes, 2 * PAGE);
 	assert_int_equal(alloc_dm(s, 8, 0, &b), 0);
@@ -107,7 +113,6 @@ static void device_memory(void **state)
 	close(other);
 
 	/* an MR's addresses begin with 0 and reach the client's own bytes */
-	map = map_seg(s, a.seg, &size);
 	assert_int_equal(reg_dm(s, pd, a.dm, 8, 4992, ACCESS, &mr), 0);
 	m = key_lookup(&g->c[0]->keys, mr.rkey);
 	assert_int_equal(m->iova, 0);
@@ -147,9 +152,10 @@ static void device_memory_is_clean(void **state)
 
 	(void)state;
 	for (int i = 0; i < 5; i++) {
-		assert_int_equal(alloc_dm(s, MAX_DM, 0, &a), 0);
-		if (!map)
-			map = map_seg(s, a.seg, &size);
+		if (map)
+			assert_int_equal(alloc_dm(s, MAX_DM, 0, &a), 0);
+		else
+			map = alloc_mapped(s, MAX_DM, 0, &a, &size);
 		for (uint32_t k = 0; k < MAX_DM; k++)
 			assert_int_equal(map[a.off + k], 0);
 		memset(map + a.off, 0x77, MAX_DM);

@@ -124,12 +124,10 @@ static int do_cq(void)
 static int do_resize(void)
 {
 	struct ff_resize_cq_req req = { .cq = cq, .cqe = 60000 };
-	struct ff_get_seg_req seg = { .seg = 1, .flags = FF_SEG_MAPPED };
 	struct ff_resize_cq_resp resp;
-	struct ff_get_seg_resp mapped;
 	int st = RIG_CALL(g, sock, RESIZE_CQ, &req, &resp);
 
-	if (st == -EAGAIN && !RIG_CALL(g, sock, GET_SEG, &seg, &mapped))
+	if (st == -EAGAIN) /* in a segment that was not sealed yet */
 		st = RIG_CALL(g, sock, RESIZE_CQ, &req, &resp);
 	return st;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/rig/common/dir.h"
+#include "tests/rig/unit/seal.h"
 #include "tests/rig/unit/unit.h"
 #include "ffr/mem/shadow.h"
 
@@ -35,6 +36,11 @@ static int teardown(void **state)
 	(void)state;
 	seg_free_all(&ses);
 	return 0;
+}
+
+static uint64_t memory(void)
+{
+	return cont.quota.use.used[QUOTA_MEMORY];
 }
 
 static void segments_are_sealed(void **state)
@@ -263,12 +269,14 @@ static void rings_that_nobody_touched_have_no_pages(void **state)
 	assert_int_equal(g->map[5 * FF_PAGE + 7], 0);
 }
 
-/* From the call that names something in a segment on, its client can punch no holes, whatever it tries. */
+/* A client that has sealed a segment can neither punch holes in it, nor map it anew, nor change its size. */
 static void nobody_punches_what_is_sealed(void **state)
 {
 	uint32_t id, off;
 	struct seg *seg;
 	uint8_t *client;
+	char path[32];
+	int again;
 
 	(void)state;
 	assert_int_equal(ring_alloc(&ses, 2 * FF_PAGE, &id, &off), 0);
@@ -276,41 +284,68 @@ static void nobody_punches_what_is_sealed(void **state)
 	client = mmap(NULL, seg->size, PROT_READ | PROT_WRITE, MAP_SHARED, seg->fd, 0);
 	assert_ptr_not_equal(client, MAP_FAILED);
 	client[0] = 1;
-	assert_int_equal(seg_seal(&ses, id), 0);
-	assert_int_equal(seg_seal(&ses, id), 0);
-	if (!(fcntl(seg->fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE)) {
-		munmap(client, seg->size);
-		skip(); /* before Linux 5.1 */
-	}
+	client_seals(seg);
+	assert_int_equal(seg_check(&ses, id), 0);
+	assert_int_equal(seg_check(&ses, id), 0);
 	assert_int_equal(fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FF_PAGE),
 			 -1);
 	assert_int_equal(madvise(client, FF_PAGE, MADV_REMOVE), -1);
 	assert_ptr_equal(mmap(NULL, FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, seg->fd, 0),
 			 MAP_FAILED);
 	assert_int_equal(write(seg->fd, "x", 1), -1);
+	assert_int_equal(ftruncate(seg->fd, 0), -1);
+	assert_int_equal(fallocate(seg->fd, 0, (off_t)seg->size, FF_PAGE), -1);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", seg->fd);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(again >= 0); /* another open file: the seals are the inode's */
+	assert_int_equal(fallocate(again, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FF_PAGE),
+			 -1);
+	close(again);
 	client[1] = 2; /* what is mapped goes on */
 	assert_int_equal(seg->map[0], 1);
 	assert_int_equal(seg->map[1], 2);
 	seg->map[FF_PAGE] = 3;
 	assert_int_equal(client[FF_PAGE], 3);
 	munmap(client, seg->size);
-	assert_false(ses.mem.stalls);
 
-	assert_int_equal(seg_seal(&ses, 9), 0); /* there is none */
-	assert_int_equal(seg_create(&ses, SEG_RINGS, FF_PAGE), 1);
-	seg = seg_get(&ses, 1);
-	assert_int_equal(fcntl(seg->fd, F_ADD_SEALS, F_SEAL_SEAL), 0); /* the client's */
-	assert_int_equal(seg_seal(&ses, 1), -EPERM);
-	assert_false(seg->sealed);
+	assert_int_equal(seg_check(&ses, 9), 0); /* there is none */
 }
 
-static uint64_t memory(void)
+/* While the client has a segment that it has not sealed, the router hands out nothing of it. */
+static void what_is_not_sealed_is_not_touched(void **state)
 {
-	return cont.quota.use.used[QUOTA_MEMORY];
+	static const int others[2] = { F_SEAL_SHRINK | F_SEAL_GROW, F_SEAL_SEAL };
+	uint32_t first, second, off, other;
+	struct seg *seg;
+
+	(void)state;
+	assert_int_equal(ring_alloc(&ses, 4 * FF_PAGE, &first, &off), 0);
+	seg = seg_get(&ses, first);
+	seg->sent = true;
+	seg->map[off] = 1;
+	assert_int_equal(seg_check(&ses, first), -EACCES);
+	/* F_SEAL_WRITE cannot be set: the router has the segment mapped */
+	assert_int_equal(fcntl(seg->fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(fcntl(seg->fd, F_ADD_SEALS, others[i]), 0);
+		assert_int_equal(seg_check(&ses, first), -EACCES);
+	}
+	ring_free(&ses, first, off, 4 * FF_PAGE);
+	assert_int_equal(ring_alloc(&ses, FF_PAGE, &second, &other), 0);
+	assert_int_not_equal(second, first);
+	assert_int_equal(seg_get(&ses, first)->map[off], 1);
+	assert_int_equal(dm_pages_alloc(&ses, FF_PAGE, 1 << 20, &second, &other), 0);
+	seg_get(&ses, second)->sent = true;
+	assert_int_equal(dm_pages_alloc(&ses, FF_PAGE, 1 << 20, &second, &other), -ENOMEM);
+	client_seals(seg_get(&ses, second));
+	assert_int_equal(dm_pages_alloc(&ses, FF_PAGE, 1 << 20, &second, &other), 0);
 }
 
-/* Pages of rings and of device memory are charged while they are handed out, and are gone behind it. */
-static void what_is_handed_out_is_charged(void **state)
+/*
+ * Pages of rings and of device memory are charged when they are handed out for the first time, until the segment goes:
+ * they may stay in the file.
+ */
+static void what_was_handed_out_is_charged(void **state)
 {
 	uint32_t seg, off, dm, dm_off;
 	struct seg *g;
@@ -325,14 +360,24 @@ static void what_is_handed_out_is_charged(void **state)
 	assert_int_equal(memory(), 5 * FF_PAGE);
 	g = seg_get(&ses, seg);
 	memset(g->map + off, 1, 3 * FF_PAGE);
-	memset(seg_get(&ses, dm)->map, 1, 2 * FF_PAGE);
-	assert_int_equal(pages_of(g->fd), 3);
-	ring_free(&ses, dm, 0, FF_PAGE + 1);
-	assert_int_equal(memory(), 3 * FF_PAGE);
-	assert_int_equal(pages_of(seg_get(&ses, dm)->fd), 0);
+	for (int i = 0; i < 3; i++) {
+		ring_free(&ses, seg, off, 3 * FF_PAGE - 5);
+		assert_int_equal(memory(), (i ? 7 : 5) * FF_PAGE);
+		assert_int_equal(ring_alloc(&ses, 5 * FF_PAGE, &seg, &off), 0);
+		assert_int_equal(off, 0);
+		assert_int_equal(memory(), 7 * FF_PAGE); /* two more, once */
+		assert_int_equal(g->map[2 * FF_PAGE], 0);
+		ring_free(&ses, seg, off, 5 * FF_PAGE);
+		assert_int_equal(ring_alloc(&ses, 3 * FF_PAGE - 5, &seg, &off), 0);
+	}
 	ring_free(&ses, seg, off, 3 * FF_PAGE - 5);
+	/* what is charged already needs no room */
+	quota_memory_bound(memory() * 2);
+	assert_int_equal(ring_alloc(&ses, 6 * FF_PAGE, &seg, &off), -ENOMEM);
+	assert_int_equal(ring_alloc(&ses, 5 * FF_PAGE, &seg, &off), 0);
+	quota_memory_bound(0);
+	seg_free_all(&ses);
 	assert_int_equal(memory(), 0);
-	assert_int_equal(pages_of(g->fd), 0);
 
 	quota_memory_bound(8 << 20); /* and one may have half of it */
 	assert_int_equal(ring_alloc(&ses, 5 << 20, &seg, &off), -ENOMEM);
@@ -341,47 +386,6 @@ static void what_is_handed_out_is_charged(void **state)
 	seg_free_all(&ses); /* the end of a session */
 	assert_int_equal(memory(), 0);
 	quota_memory_bound(0);
-}
-
-/* Pages of rings that are gone stay in a sealed file: charged, once, and empty when they are handed out again. */
-static void what_stays_in_the_file_is_charged(void **state)
-{
-	uint32_t seg, off;
-	struct seg *g;
-
-	(void)state;
-	assert_int_equal(memory(), 0);
-	assert_int_equal(ring_alloc(&ses, 8 * FF_PAGE, &seg, &off), 0);
-	assert_int_equal(seg_seal(&ses, seg), 0);
-	g = seg_get(&ses, seg);
-	if (!(fcntl(g->fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE))
-		skip();
-	g->map[off] = 1;
-	memset(g->map + off + 3 * FF_PAGE, 2, 2 * FF_PAGE);
-	for (int i = 0; i < 3; i++) {
-		ring_free(&ses, seg, off, 8 * FF_PAGE);
-		assert_int_equal(memory(), 3 * FF_PAGE);
-		assert_int_equal(ring_alloc(&ses, 4 * FF_PAGE, &seg, &off), 0);
-		assert_int_equal(off, 0);
-		assert_int_equal(memory(), 5 * FF_PAGE); /* 4, and page 4 */
-		assert_int_equal(g->map[0], 0);
-		assert_int_equal(g->map[3 * FF_PAGE], 0);
-		assert_int_equal(g->map[4 * FF_PAGE], i ? 0 : 2);
-		ring_free(&ses, seg, off, 4 * FF_PAGE);
-		assert_int_equal(memory(), 3 * FF_PAGE);
-		assert_int_equal(ring_alloc(&ses, 8 * FF_PAGE, &seg, &off), 0);
-		assert_int_equal(memory(), 8 * FF_PAGE);
-		assert_int_equal(pages_of(g->fd), 3);
-		assert_int_equal(g->map[4 * FF_PAGE], 0);
-	}
-	ring_free(&ses, seg, off, 8 * FF_PAGE);
-	/* what is charged already needs no room */
-	quota_memory_bound(memory() * 2);
-	assert_int_equal(ring_alloc(&ses, 5 * FF_PAGE, &seg, &off), -ENOMEM);
-	assert_int_equal(ring_alloc(&ses, FF_PAGE, &seg, &off), 0);
-	quota_memory_bound(0);
-	seg_free_all(&ses);
-	assert_int_equal(memory(), 0);
 }
 
 static void large_rings_get_a_segment(void **state)
@@ -473,7 +477,7 @@ int main(void)
 			T(number_of_segments_is_bounded), T(rings_start_at_the_header),
 			T(rings_are_zeroed_disjoint_and_reused),
 			T(rings_that_nobody_touched_have_no_pages),
-			T(what_is_handed_out_is_charged), T(what_stays_in_the_file_is_charged),
-			T(nobody_punches_what_is_sealed), T(large_rings_get_a_segment),
+			T(what_was_handed_out_is_charged), T(nobody_punches_what_is_sealed),
+			T(what_is_not_sealed_is_not_touched), T(large_rings_get_a_segment),
 			T(lost_memory_reads_zero_and_marks_the_session), T(other_faults_are_fatal));
 }

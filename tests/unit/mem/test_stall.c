@@ -112,23 +112,23 @@ static void debts_are_paid_by_time(void **state)
 {
 	(void)state;
 	assert_false(stall_maps_no_file(&c));
-	stall_charge(&c, STALL_FILES, 0);
-	stall_charge(&c, STALL_FILES, STALL_FREE_NS);
+	stall_charge(&c, 0);
+	stall_charge(&c, STALL_FREE_NS);
 	assert_false(stall_maps_no_file(&c));
-	assert_int_equal(stall_left(&c, STALL_FILES, now), 0);
-	stall_charge(&c, STALL_FILES, 50 * MS);
+	assert_int_equal(stall_left(&c, now), 0);
+	stall_charge(&c, 50 * MS);
 	assert_true(stall_maps_no_file(&c));
-	assert_int_equal(stall_left(&c, STALL_FILES, now), 50 * MS * STALL_SHARE);
+	assert_int_equal(stall_left(&c, now), 50 * MS * STALL_SHARE);
 	assert_int_equal(c.stats.stalled_ns, STALL_FREE_NS + 50 * MS);
 	now += 50 * MS * STALL_SHARE - STALL_SHARE;
 	assert_true(stall_maps_no_file(&c));
 	now += STALL_SHARE;
 	assert_false(stall_maps_no_file(&c));
 	/* the rest is still there, and goes as well */
-	stall_charge(&c, STALL_FILES, MS);
+	stall_charge(&c, MS);
 	assert_true(stall_maps_no_file(&c));
 	now += 1000 * SECONDS;
-	stall_charge(&c, STALL_FILES, STALL_FREE_NS);
+	stall_charge(&c, STALL_FREE_NS);
 	assert_false(stall_maps_no_file(&c));
 }
 
@@ -139,20 +139,11 @@ static void the_share_is_bounded(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100; i++) {
-		now += stall_left(&c, STALL_FILES, now) + 1;
-		stall_charge(&c, STALL_FILES, 300 * MS);
+		now += stall_left(&c, now) + 1;
+		stall_charge(&c, 300 * MS);
 		waits += 300 * MS;
 	}
 	assert_true(waits <= (now - from) / STALL_SHARE + STALL_FREE_NS + 300 * MS + 100);
-}
-
-static void rings_and_files_are_two_things(void **state)
-{
-	(void)state;
-	stall_charge(&c, STALL_RINGS, SECONDS);
-	assert_false(stall_maps_no_file(&c));
-	assert_int_equal(stall_left(&c, STALL_FILES, now), 0);
-	assert_int_equal(stall_left(&c, STALL_RINGS, now), (SECONDS - STALL_FREE_NS) * STALL_SHARE);
 }
 
 /* A session that loses its memory counts if it kept a runner waiting; a program that cuts off its files is none. */
@@ -161,9 +152,9 @@ static void memory_that_goes_counts(void **state)
 	(void)state;
 	for (int i = 0; i < 1000; i++)
 		stall_memory_gone(&c, WAIT_MIN_NS - 1);
-	assert_int_equal(c.stall.debt[STALL_FILES], 0);
+	assert_int_equal(c.stall.debt, 0);
 	stall_memory_gone(&c, STALL_FREE_NS + 300 * MS);
-	assert_int_equal(stall_left(&c, STALL_FILES, now), 300 * MS * STALL_SHARE);
+	assert_int_equal(stall_left(&c, now), 300 * MS * STALL_SHARE);
 }
 
 /* While mappings of it wait to be unmapped, no others are made. */
@@ -183,6 +174,5 @@ int main(void)
 	log_level = LOG_LEVEL_ERR;
 	return UNIT_RUN(T(a_wait_is_sleep_or_cpu_time), T(time_without_a_cpu_is_nobodys),
 			T(debts_are_paid_by_time), T(the_share_is_bounded),
-			T(rings_and_files_are_two_things), T(memory_that_goes_counts),
-			T(it_has_mappings_that_wait));
+			T(memory_that_goes_counts), T(it_has_mappings_that_wait));
 }

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -284,6 +285,7 @@ static void test_segment(void **state)
 	q = ffl_seg_at(ctx, 9, 0);
 	assert_ptr_equal(p, q + 4096);
 	assert_int_equal(r.calls[FF_MSG_GET_SEG], 1);
+	assert_true(fcntl(r.seg_fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE);
 	*p = 0xa5;
 	assert_int_equal(pread(r.seg_fd, &c, 1, 4096), 1);
 	assert_int_equal(c, 0xa5);
@@ -294,8 +296,13 @@ static void test_segment(void **state)
 	assert_null(ffl_seg_at(ctx, 10, 0));
 	assert_int_equal(errno, EMFILE);
 	/* that there is no such segment is what the end of all of them looks like, and nothing else is */
-	assert_int_equal(ffl_segs_confirm(ctx), -EMFILE);
+	assert_int_equal(ffl_segs_map(ctx), -EMFILE);
 	r.fault = FAULT_NONE;
+	/* a segment that cannot be sealed is none that the router would touch */
+	r.seg_flags = 0;
+	assert_null(ffl_seg_at(ctx, 10, 0));
+	assert_int_equal(errno, EPERM);
+	r.seg_flags = MFD_ALLOW_SEALING;
 	assert_non_null(ffl_seg_at(ctx, 10, 0));
 }
 

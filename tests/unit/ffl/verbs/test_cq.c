@@ -462,9 +462,9 @@ static void resize(void **state)
 	assert_int_equal(ibv_poll_cq(&cq->cq, 8, wc), 0);
 	/* the router wants to hear first that all segments are mapped; it is told once */
 	fake.fail[FF_MSG_RESIZE_CQ] = -EAGAIN;
-	assert_int_equal(fake.num_confirmed, 0);
+	assert_int_equal(fake.num_mapped, 0);
 	assert_int_equal(ibv_resize_cq(&cq->cq, 16), EAGAIN);
-	assert_int_equal(fake.num_confirmed, 1);
+	assert_int_equal(fake.num_mapped, 1);
 	assert_int_equal(cq->cq.cqe, 8);
 	/* a new ring that cannot be reached is the end, not a hang */
 	fake.fail[FF_MSG_RESIZE_CQ] = 0;
