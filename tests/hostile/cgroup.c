@@ -163,6 +163,7 @@ static void moves(void)
 	CHECK_EQ(hello(&r), -EACCES);
 	move_to(own);
 	CHECK_EQ(hello(&r), 0);
+	raw_at(&r, 0, 0);
 	move_beside("x");
 	RAW_CALL(&r, QUERY_PORT, (&(struct ff_query_port_req){ .port = 1 }), &port);
 	raw_connect(&second);
