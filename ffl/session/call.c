@@ -222,6 +222,13 @@ static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned 
 	return n;
 }
 
+/* An answer has all of its bytes, or the header alone where the router is older and does not know the message. */
+static bool has_length(const struct ff_hdr *rh, ssize_t n, size_t resp_len)
+{
+	return (size_t)n == sizeof(*rh) + resp_len ||
+	       (n == sizeof(*rh) && rh->status == -EOPNOTSUPP);
+}
+
 /* Call with call_lock held. */
 static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec *req_iov,
 		       unsigned int n_iov, size_t len, void *resp, size_t resp_len,
@@ -253,9 +260,9 @@ static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec
 		n = recv_answer(ctx, iov, ARRAY_SIZE(iov), looks, got, &n_got);
 	if (n < 0)
 		goto lost;
-	if ((size_t)n != sizeof(rh) + resp_len || rh.magic != FF_PROTO_MAGIC ||
-	    rh.type != hdr->type || rh.seq != hdr->seq || rh.n_tail || rh.n_fds != n_got ||
-	    n_got > fds->max_got || rh.status > 0 || rh.status < -4095 || (rh.status && n_got)) {
+	if (!has_length(&rh, n, resp_len) || rh.magic != FF_PROTO_MAGIC || rh.type != hdr->type ||
+	    rh.seq != hdr->seq || rh.n_tail || rh.n_fds != n_got || n_got > fds->max_got ||
+	    rh.status > 0 || rh.status < -4095 || (rh.status && n_got)) {
 		ffl_log(FFL_ERR, "router: malformed answer to %s (%zd bytes, %u descriptors)",
 			msg_name[hdr->type], n, n_got);
 		close_all(got, n_got);

@@ -14,6 +14,12 @@
  * session with a line in the log; a request that is well formed but cannot be served is answered
  * with status < 0 (-errno) and its body zeroed.
  *
+ * Versions. A new message takes the next number, and FF_PROTO_VERSION stays as it is in all of 1.x. A router that does
+ * not know a message answers with the header alone and status -EOPNOTSUPP, and the session goes on. (Before HELLO the
+ * connection is closed.) A library that must know beforehand asks once, when it opens the device. A message never
+ * changes its length, and a field keeps its meaning: use a `reserved` field, where 0 means what was so far, or a new
+ * message. HELLO's answer has no field left.
+ *
  * Numbers are in the host's byte order, GIDs and IP addresses in network byte order. Handles are
  * chosen by the router, mean something only within the session, and are never 0. Their low 16
  * bits are an index (for QPs the one of the dirty set), the others a generation.

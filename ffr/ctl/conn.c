@@ -96,9 +96,13 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 	if ((m->hdr.type == FF_MSG_HELLO || m->hdr.type == FF_MSG_CHALLENGE) != !conn->ses)
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
-	memset(resp, 0, m->type->resp_size);
 	if (conn->ses && m->hdr.type != FF_MSG_GET_SEG && session_check(conn->ses))
 		return "its rings are not sealed";
+	if (!m->type) {
+		*status = -EOPNOTSUPP;
+		return NULL;
+	}
+	memset(resp, 0, m->type->resp_size);
 	if (conn->ses)
 		ctl_mr_leave_all(conn->ctl, conn->ses);
 	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->ctl->cm_ops->serve[m->hdr.type];
@@ -327,7 +331,7 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 		.status = status,
 		.n_fds = (uint16_t)a->reply.n_fds,
 	};
-	a->len = m.type->resp_size;
+	a->len = m.type ? m.type->resp_size : 0;
 	return NULL;
 }
 

@@ -103,7 +103,8 @@ struct ctl_type {
 const struct ctl_type *ctl_type(uint16_t type);
 
 struct ctl_msg {
-	const struct ctl_type *type;
+	const struct ctl_type
+		*type;	   /* NULL: not in the table; then only hdr, fds and sender are set */
 	struct ff_hdr hdr; /* a copy */
 	const void *req;   /* struct ff_<name>_req */
 	const void *tail;  /* hdr.n_tail elements */

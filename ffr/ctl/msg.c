@@ -45,10 +45,14 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 	if (m->hdr.magic != FF_PROTO_MAGIC)
 		return "not a freeflow message";
 	m->type = ctl_type(m->hdr.type);
-	if (!m->type)
-		return "unknown message type";
 	if (m->hdr.status)
 		return "a request with a status";
+	m->req = m->tail = NULL;
+	if (!m->type) { /* a newer library's: nothing is known of its body */
+		if (len > FF_MSG_MAX || n_fds != m->hdr.n_fds)
+			return "an unknown message beyond the limits of all messages";
+		return NULL;
+	}
 	if (n_fds != m->type->req_fds || m->hdr.n_fds != n_fds)
 		return "a request with the wrong number of descriptors";
 	if (m->hdr.n_tail && !m->type->tail_size)

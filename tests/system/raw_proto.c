@@ -48,10 +48,6 @@ static void bad_headers(void)
 	BAD(magic, 0);
 	BAD(magic, 0xffff);
 	BAD(magic, FF_PROTO_MAGIC << 8 & 0xffff);
-	BAD(type, 0);
-	BAD(type, FF_MSG_NUM);
-	BAD(type, 255);
-	BAD(type, 0xffff);
 	BAD(status, 1);
 	BAD(status, -1);
 	BAD(n_tail, 1);
@@ -66,6 +62,38 @@ static void bad_headers(void)
 	closes(big, FF_MSG_MAX, -1);
 	closes(big, FF_MSG_MAX + 1, -1);
 	closes(big, sizeof(big), -1);
+	victim_stop();
+	raw_router_serves();
+}
+
+/* Each unknown message is answered by its header alone, and the session goes on; before HELLO it ends. */
+static void unknown_messages(void)
+{
+	static const uint16_t types[] = { 0, FF_MSG_NUM, 255, 0xffff };
+	uint8_t packet[FF_MSG_MAX + 1] = { 0 };
+	struct ff_alloc_pd_req req = { 0 };
+	struct ff_alloc_pd_resp pd;
+	struct raw r;
+	char none;
+
+	victim_start();
+	raw_open(&r);
+	for (unsigned i = 0; i < ARRAY_SIZE(types); i++)
+		for (size_t len = 0; len <= sizeof(packet) - 1 - sizeof(struct ff_hdr); len += 1009)
+			CHECK_EQ(raw_call_tail(&r, types[i], packet, len, NULL, 0, 0, &none, 0),
+				 -EOPNOTSUPP);
+	RAW_CALL(&r, ALLOC_PD, &req, &pd);
+	raw_close(&r);
+	for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
+		struct ff_hdr h = raw_header(types[i]);
+
+		memcpy(packet, &h, sizeof(h));
+		closes(packet, sizeof(packet), -1);
+		raw_connect(&r);
+		if (raw_send(&r, packet, sizeof(h), -1))
+			raw_want_closed(&r);
+		raw_close(&r);
+	}
 	victim_stop();
 	raw_router_serves();
 }
@@ -436,7 +464,8 @@ static void random_packets(void)
 	raw_router_serves();
 }
 
-VT_MAIN({ "proto_bad_headers", bad_headers, 0 }, { "proto_bad_lengths", bad_lengths, 0 },
+VT_MAIN({ "proto_bad_headers", bad_headers, 0 }, { "proto_unknown_messages", unknown_messages, 0 },
+	{ "proto_bad_lengths", bad_lengths, 0 },
 	{ "proto_unexpected_descriptors", unexpected_descriptors, 0 },
 	{ "proto_descriptors_everywhere", descriptors_everywhere, 0 },
 	{ "proto_descriptors_and_gone", descriptors_and_gone, 0 },

@@ -151,6 +151,10 @@ static void spoil(enum fault f, struct answer *a)
 	case FAULT_STATUS:
 		a->hdr.status = -EMFILE;
 		break;
+	case FAULT_UNKNOWN:
+		a->hdr.status = -EOPNOTSUPP;
+		a->len = 0;
+		break;
 	case FAULT_SHORT:
 		a->len--;
 		break;

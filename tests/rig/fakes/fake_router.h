@@ -15,8 +15,9 @@
 enum fault {
 	FAULT_NONE,
 	FAULT_STATUS, /* -EMFILE, body zeroed: not wrong at all */
-	FAULT_SHORT,  /* last byte missing */
-	FAULT_LONG,   /* a byte too many */
+	FAULT_UNKNOWN, /* -EOPNOTSUPP and no body, of a router that does not know the message: not wrong either */
+	FAULT_SHORT, /* last byte missing */
+	FAULT_LONG,  /* a byte too many */
 	FAULT_HEADER_ONLY,
 	FAULT_MAGIC,
 	FAULT_TYPE,

@@ -297,9 +297,9 @@ static void malformed_messages_close_the_session(void **state)
 	const size_t len = sizeof(m.h) + sizeof(struct ff_alloc_pd_req);
 	const struct ff_hdr bad[] = {
 		{ .magic = 0x1234, .type = FF_MSG_ALLOC_PD },
-		{ .magic = FF_PROTO_MAGIC, .type = 0 },
-		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_NUM },
-		{ .magic = FF_PROTO_MAGIC, .type = 0xffff },
+		{ .magic = 0x1234, .type = FF_MSG_NUM },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_NUM, .status = -1 },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_NUM, .n_fds = 1 },
 		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .status = -1 },
 		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .n_fds = 1 },
 		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .n_tail = 1 },
@@ -333,6 +333,43 @@ static void malformed_messages_close_the_session(void **state)
 	must_close(other, &m, len, -1, 0, false);
 	m.h.type = FF_MSG_HELLO;
 	must_close(other, &m, sizeof(m.h) + sizeof(struct ff_hello_req), -1, 0, true);
+	close(other);
+}
+
+/* A newer library's request is answered by its header alone, and its session goes on. */
+static void unknown_messages_are_answered(void **state)
+{
+	static const uint16_t types[] = { 0, 8, FF_MSG_NUM, 0xffff };
+	struct {
+		struct ff_hdr h;
+		uint8_t body[FF_MSG_MAX];
+	} m = { 0 };
+	int sock = call_client(g, 0), other = call_client(g, 1), pipes[2], fd;
+	uint8_t byte;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		rig_ask(sock, types[i], m.body, i * 4, NULL, 0, 0);
+		assert_int_equal(rig_answer(g, sock, types[i], &byte, 0), -EOPNOTSUPP);
+		assert_int_equal(call_one(g, sock, FF_MSG_DEALLOC_PD, call_pd(g, sock)), 0);
+	}
+	/* the longest message that there is; its tail elements may have any size */
+	rig_ask(sock, FF_MSG_NUM, m.body, FF_MSG_MAX - sizeof(m.h), NULL, 0, 0xffff);
+	assert_int_equal(rig_answer(g, sock, FF_MSG_NUM, &byte, 0), -EOPNOTSUPP);
+	/* its descriptors are closed */
+	assert_int_equal(pipe(pipes), 0);
+	assert_int_equal(rig_call_fd(g, sock, FF_MSG_NUM, m.body, 4, &pipes[1], 1, &byte, 0, &fd),
+			 -EOPNOTSUPP);
+	close(pipes[1]);
+	assert_int_equal(read(pipes[0], &byte, 1), 0);
+	close(pipes[0]);
+	assert_int_equal(call_one(g, sock, FF_MSG_DEALLOC_PD, call_pd(g, sock)), 0);
+	close(sock);
+	/* before HELLO, beyond the limits, or with other descriptors than it tells of: closed */
+	m.h = (struct ff_hdr){ .magic = FF_PROTO_MAGIC, .type = FF_MSG_NUM };
+	must_close(other, &m, sizeof(m.h), -1, 0, false);
+	must_close(other, &m, FF_MSG_MAX + 1, -1, 0, true);
+	must_close(other, &m, sizeof(m.h), 0, 1, true);
 	close(other);
 }
 
@@ -585,6 +622,7 @@ int main(void)
 		CALL_TEST(versions_are_negotiated), CALL_TEST(what_is_named_is_sealed),
 		CALL_TEST(who_does_not_seal_is_closed), CALL_TEST(memory_that_stalls),
 		CALL_TEST(malformed_messages_close_the_session),
+		CALL_TEST(unknown_messages_are_answered),
 		CALL_TEST(descriptors_close_the_session_and_are_closed),
 		CALL_TEST(who_does_not_read_is_closed), CALL_TEST(a_failed_call_answers_with_zeros),
 		CALL_TEST(many_calls_let_others_in), CALL_TEST(a_session_takes_everything_with_it),

@@ -264,6 +264,14 @@ static void requests_in_the_slot(void **state)
 	assert_int_equal(a.slot->wait, 80);
 	assert_int_equal(from_socket(&a, &h), -1);
 	assert_int_equal(answer(&a).seq, 79);
+	/* a message that the router does not know is answered by its header alone */
+	post(&a, FF_MSG_NUM, 82);
+	turn();
+	assert_int_equal(a.slot->state, FF_CALL_ANSWERED);
+	assert_int_equal(a.slot->len, sizeof(h));
+	memcpy(&h, a.slot->packet, sizeof(h));
+	assert_int_equal(h.seq, 82);
+	assert_int_equal(h.status, -EOPNOTSUPP);
 	/* the last look, when it cools */
 	clock_ns += SPIN_MIN;
 	post(&a, FF_MSG_ALLOC_PD, 81);

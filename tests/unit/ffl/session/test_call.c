@@ -116,6 +116,8 @@ static void test_refused(void **state)
 	r.fault_type = FF_MSG_ALLOC_PD;
 	r.fault = FAULT_STATUS;
 	assert_int_equal(alloc_pd(NULL), -EMFILE);
+	r.fault = FAULT_UNKNOWN;
+	assert_int_equal(alloc_pd(NULL), -EOPNOTSUPP);
 	r.fault = FAULT_NONE;
 	assert_int_equal(alloc_pd(NULL), 0);
 }
