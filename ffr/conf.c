@@ -660,6 +660,11 @@ static int check_wire(const struct ffr_conf *c, const char *path, char *err, siz
 			 missing);
 		return -EINVAL;
 	}
+	if (c->has_rio && !c->wire_listen) {
+		snprintf(err, size,
+			 "%s: rio_port needs wire_listen, by which routers find each other", path);
+		return -EINVAL;
+	}
 	if (!c->wire_listen)
 		return 0;
 	if (any_addr(c->wire_advertise ? c->wire_advertise : c->wire_listen)) {

@@ -27,10 +27,10 @@ router_config() {
 		nic_direct = true
 		CONF
 	fi
+	has_fabric || return 0
 	if [[ $(lab_get backend) == rio ]]; then
 		echo "rio_port = ${host#h}" >>"$dir/ffr.conf"
 	fi
-	has_fabric || return 0
 	cat >>"$dir/ffr.conf" <<-CONF
 	cluster = "$LAB_ID"
 	wire_listen = "tcp:$(fabric_ip "$host"):$WIRE_PORT"

@@ -71,7 +71,7 @@ fi
 
 if [[ ! -e /dev/ffrio ]]; then
 	step "no RapidIO"
-	start 'rio_port = 0'
+	start 'rio_port = 0' 'wire_listen = "tcp:127.0.0.1:7471"' 'wire_tls = false'
 	logged 'RapidIO: .*no /dev/ffrio: load ffrio.ko: other hosts are reached by TCP' || fail "$(cat "$D/log")"
 	stop
 fi

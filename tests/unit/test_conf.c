@@ -519,6 +519,7 @@ static void a_wire_needs_all_of_it(void **state)
 		{ "wire_tls = false\nwire_listen = \"tcp:[::]:1\"\n", "wire_advertise" },
 		{ "wire_tls = false\n" LISTEN "wire_advertise = \"tcp:0.0.0.0:1\"\n",
 		  "wire_advertise" },
+		{ "rio_port = 0\n", "wire_listen" },
 	};
 	struct ffr_conf c;
 
@@ -528,7 +529,7 @@ static void a_wire_needs_all_of_it(void **state)
 		if (strncmp(err, path, strlen(path)) || !strstr(err, bad[i].word))
 			fail_msg("\"%s\" gives \"%s\"", bad[i].text, err);
 	}
-	assert_int_equal(load(&c, LISTEN "wire_tls = false\n"), 0);
+	assert_int_equal(load(&c, LISTEN "wire_tls = false\nrio_port = 0\n"), 0);
 	conf_free(&c);
 	assert_int_equal(load(&c, LISTEN "wire_cert = /c\nwire_key = /k\nwire_ca = /a\n"), 0);
 	conf_free(&c);

@@ -50,7 +50,7 @@ static const struct {
 	{ "nic_gid_index", "{3}" },
 	{ "nic_direct", "true" },
 	{ "nic_network", "x" },
-	{ "rio_port", "1" },
+	{ "rio_port", "1\nwire_listen = \"tcp:192.0.2.1:7471\"\nwire_tls = false" },
 	{ "orchestrator", "\"unix:/x\"" },
 	{ "store", "/x" },
 	{ "pools", "{\"10.1.0.0/16\"}" },
