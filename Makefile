@@ -86,7 +86,7 @@ ALL :=
 
 # ---- objects, archives, man pages --------------------------------------------------------------
 
-# V=1 shows the compiler's command lines.
+# V=1 shows the command lines.
 Q := $(if $(V),,@)
 # What sanitized tests do themselves need not be fast, and there are twice as many files of them.
 $(B)/tests/%.o: CFLAGS := $(if $(SAN)$(TSAN),$(filter-out -O%,$(CFLAGS)),$(CFLAGS))
@@ -99,14 +99,15 @@ $(B)/%.o: %.c harden.mk
 $(B)/%.a:
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) qcs $@ $^
+	@echo "  AR $@"
+	$(Q)$(AR) qcs $@ $^
 
 # What /etc/ld.so.preload of the lab's own containers says: where the libraries are found inside them.
 FFL_INSIDE := /usr/lib/freeflow/libibverbs.so.1 /usr/lib/freeflow/librdmacm.so.1
 ASAN_INSIDE := $(if $(SAN),/usr/lib/freeflow/libasan.so.8 )
 $(B)/lib/preload: Makefile
 	@mkdir -p $(@D)
-	echo '$(ASAN_INSIDE)$(FFL_INSIDE)' >$@
+	$(Q)echo '$(ASAN_INSIDE)$(FFL_INSIDE)' >$@
 
 # The preload of a sanitized library needs its run-time first and beside it.
 $(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1:
@@ -118,7 +119,8 @@ MAN := $(patsubst %.scd,$(B)/man/%,$(notdir $(MAN_SRC)))
 vpath %.scd ffl ffr ffo kmod/tools
 $(B)/man/%: %.scd ffr/lib/version.h
 	@mkdir -p $(@D)
-	sed '1s/$$/ "freeflow $(VERSION)"/' $< | scdoc >$@
+	@echo "  MAN $@"
+	$(Q)sed '1s/$$/ "freeflow $(VERSION)"/' $< | scdoc >$@
 
 ALL += $(B)/lib/preload $(MAN)
 ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
@@ -127,7 +129,8 @@ LAB_B := $(if $(CROSS),$(B),build)
 LAB_HELPERS := $(addprefix $(LAB_B)/tests/lab/,nsrun nsinit netlag)
 $(LAB_HELPERS): $(LAB_B)/%: %.c
 	@mkdir -p $(@D)
-	$(CC) $(OUR_CPPFLAGS) $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
+	@echo "  LD $@"
+	$(Q)$(CC) $(OUR_CPPFLAGS) $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
 $(LAB_B)/tests/lab/nsinit: ffr/oci/cache.c ffr/oci/rootfs.c ffr/oci/oci.h
 ALL += $(LAB_HELPERS)
 
@@ -179,7 +182,8 @@ test_link = $(if $(SAN),$(if $(filter $(USES_FFL),$(1) $(call extra,$(1))),$$(LI
 define test_program
 $(B)/$(1:.c=): $(B)/$(1:.c=.o) $(patsubst %.c,$(B)/%.o,$(filter %.c,$(call extra,$(1)))) $(3)
 	@mkdir -p $$(@D)
-	$(call test_link,$(1)) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
+	@echo "  LD $$@"
+	$$(Q)$(call test_link,$(1)) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
 		$(filter -l% -Wl%,$(call extra,$(1))) $(2)
 endef
 
@@ -210,7 +214,8 @@ build/fuzz/%.o: %.c
 define fuzz_program
 build/$(1:.c=): $(patsubst %.c,build/fuzz/%.o,$(1) $(filter %.c,$(call extra,$(1))))
 	@mkdir -p $$(@D)
-	$$(CLANG) $$(FUZZFLAGS) -fsanitize=fuzzer -Wl,--as-needed -o $$@ $$^ \
+	@echo "  LD $$@"
+	$$(Q)$$(CLANG) $$(FUZZFLAGS) -fsanitize=fuzzer -Wl,--as-needed -o $$@ $$^ \
 		$(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
 endef
 $(foreach s,$(FUZZ_SRC),$(eval $(call fuzz_program,$(s))))
@@ -221,7 +226,8 @@ define replay_program
 $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(1)): $(B)/tests/fuzz/replay.o \
 	$(patsubst %.c,$(B)/%.o,$(1) $(filter %.c,$(call extra,$(1))))
 	@mkdir -p $$(@D)
-	$(call test_link,$(1)) -o $$@ $$^ $(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
+	@echo "  LD $$@"
+	$$(Q)$(call test_link,$(1)) -o $$@ $$^ $(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
 endef
 $(foreach s,$(FUZZ_SRC),$(eval $(call replay_program,$(s))))
 
@@ -235,7 +241,8 @@ build-cov/fuzz/%.o: %.c
 define fuzz_cov_program
 build-cov/$(1:.c=): $(patsubst %.c,build-cov/fuzz/%.o,$(1) $(filter %.c,$(call extra,$(1))))
 	@mkdir -p $$(@D)
-	$$(CLANG) $$(COVFLAGS) -fsanitize=fuzzer -Wl,--as-needed -o $$@ $$^ \
+	@echo "  LD $$@"
+	$$(Q)$$(CLANG) $$(COVFLAGS) -fsanitize=fuzzer -Wl,--as-needed -o $$@ $$^ \
 		$(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
 endef
 $(foreach s,$(FUZZ_SRC),$(eval $(call fuzz_cov_program,$(s))))

@@ -29,15 +29,17 @@ endif
 
 $(B)/lib/libibverbs.so.1: $(FFL_OBJS) ffl/libibverbs.map ffl/glibc.map
 	@mkdir -p $(@D)
-	$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_LDFLAGS) -o $@ $(FFL_OBJS)
+	@echo "  LD $@"
+	$(Q)$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_LDFLAGS) -o $@ $(FFL_OBJS)
 
 $(B)/lib/librdmacm.so.1: $(FFL_CM_OBJS) ffl/librdmacm.map $(B)/lib/libibverbs.so.1
 	@mkdir -p $(@D)
-	$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_CM_LDFLAGS) -o $@ $(FFL_CM_OBJS) $(B)/lib/libibverbs.so.1
+	@echo "  LD $@"
+	$(Q)$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_CM_LDFLAGS) -o $@ $(FFL_CM_OBJS) $(B)/lib/libibverbs.so.1
 
 # By these names programs load them with dlopen().
 $(B)/lib/libibverbs.so $(B)/lib/librdmacm.so: %: %.1
-	ln -sf $(@F).1 $@
+	$(Q)ln -sf $(@F).1 $@
 
 FFL_LIBS := $(foreach l,libibverbs librdmacm,$(B)/lib/$l.so.1 $(B)/lib/$l.so)
 ALL += $(FFL_LIBS)

@@ -10,7 +10,8 @@ $(B)/libffo.a: $(patsubst %.c,$(B)/%.o,$(FFO_SRCS))
 $(B)/bin/ffo: $(B)/ffo/main.o $(B)/libffo.a $(B)/ffr/lib/log.o $(B)/ffr/lib/sandbox.o \
 	$(B)/ffr/lib/landlock.o $(B)/ffr/lib/sd.o $(B)/ffr/lib/accept.o
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st \
+	@echo "  LD $@"
+	$(Q)$(LINK) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st \
 		-lseccomp -lcap-ng -lbsd -lpthread
 
 ALL += $(B)/libffo.a $(B)/bin/ffo

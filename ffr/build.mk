@@ -15,31 +15,34 @@ $(B)/ffr/admin/page.o: OUR_CFLAGS += -Wa,-I$(B)
 $(B)/ffr/admin/page.o: ffr/admin/status.html $(B)/ffr/admin/page.csp
 $(B)/ffr/admin/page.csp: ffr/admin/status.html ffr/admin/csp
 	@mkdir -p $(@D)
-	ffr/admin/csp $< >$@
+	$(Q)ffr/admin/csp $< >$@
 
 # The two archives need each other: ffo logs through ffr/lib/log.c, the router is a client of ffo's.
 $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 	@mkdir -p $(@D)
-	$(LINK) -o $@ -Wl,--start-group $^ -Wl,--end-group \
+	@echo "  LD $@"
+	$(Q)$(LINK) -o $@ -Wl,--start-group $^ -Wl,--end-group \
 		-luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
 		-lbsd -lpthread
 
 $(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(addprefix $(B)/ffr/,lib/log.o lib/cgroup.o lib/addr.o lib/advice.o oci/rootfs.o)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lncurses -ltinfo -lpthread
+	@echo "  LD $@"
+	$(Q)$(LINK) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lncurses -ltinfo -lpthread
 
 # What containers are started with: small, it is run for each.
 $(B)/bin/ff-hook: $(patsubst %.c,$(B)/%.o,$(OCI_SRCS)) $(B)/libffo.a $(B)/ffr/lib/log.o
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ -ljansson -lpthread
+	@echo "  LD $@"
+	$(Q)$(LINK) -o $@ $^ -ljansson -lpthread
 
 $(B)/bin/freeflow-runc: $(B)/bin/ff-hook
-	ln -sf ff-hook $@
+	$(Q)ln -sf ff-hook $@
 
 # The kubelet's interface, by protobuf-c: its files are built, not kept.
 $(B)/ffr/k8s/deviceplugin.pb-c.c: ffr/k8s/deviceplugin.proto
 	@mkdir -p $(@D)
-	protoc-c --c_out=$(B) $<
+	$(Q)protoc-c --c_out=$(B) $<
 $(B)/ffr/k8s/deviceplugin.pb-c.o: $(B)/ffr/k8s/deviceplugin.pb-c.c
 	$(Q)$(CC) $(HARDEN_FORTIFY) -I$(B) $(OUR_CPPFLAGS) $(OUR_CFLAGS) -c -o $@ $<
 $(B)/ffr/k8s/plugin.o: $(B)/ffr/k8s/deviceplugin.pb-c.c
@@ -47,7 +50,8 @@ $(B)/ffr/k8s/plugin.o: OUR_CPPFLAGS += -I$(B)
 
 $(B)/bin/ff-device-plugin: $(patsubst %.c,$(B)/%.o,$(K8S_SRCS)) $(B)/ffr/k8s/deviceplugin.pb-c.o $(B)/ffr/lib/log.o
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ -lnghttp2 -lprotobuf-c
+	@echo "  LD $@"
+	$(Q)$(LINK) -o $@ $^ -lnghttp2 -lprotobuf-c
 
 ALL += $(B)/bin/ff-hook $(B)/bin/freeflow-runc $(B)/bin/ff-device-plugin
 ALL += $(B)/libffr.a $(B)/bin/ffr $(B)/bin/ffctl

@@ -5,6 +5,7 @@
 RIO_TOOLS := $(B)/bin/ffrio_ping $(B)/bin/ffrio_perf
 $(RIO_TOOLS): $(B)/bin/%: $(B)/kmod/tools/%.o $(B)/kmod/tools/ffrio_tool.o $(B)/kmod/tools/ffrio_lib.o
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^
+	@echo "  LD $@"
+	$(Q)$(LINK) -o $@ $^
 
 ALL += $(RIO_TOOLS)
