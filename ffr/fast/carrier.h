@@ -5,9 +5,11 @@
  * The software device (soft/) has the objects, states and errors, and copies between containers of this host. A carrier
  * brings the frames of QPs to other hosts, or takes QPs over whole, as a NIC does. ffr/carriers.c has the list of
  * carriers and chooses from the list what the configuration names; each thread's struct backend has the chosen ones.
- * Each carrier is in a folder of its own.
+ * Each carrier is in a folder of its own, but for the wire: its struct carrier is in remote/remote.c, because remote/
+ * knows what frames mean. docs/internals/carrier.md tells how to add one.
  *
- * An op that is NULL does nothing. A carrier hangs its own state on the object (mr->backend, qp->nic).
+ * An op that is NULL does nothing. A carrier hangs its own state on the object (mr->backend, qp->nic), so at most one
+ * chosen carrier has `make`, and at most one sets wire_dev.by.
  */
 #ifndef FFR_FAST_CARRIER_H
 #define FFR_FAST_CARRIER_H
