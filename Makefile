@@ -305,6 +305,7 @@ install: all
 	ln -sf ../libexec/freeflow/ff-hook $(I)/bin/freeflow-runc
 	install -D -m 755 -t $(I)/sbin $(B)/bin/ff-device-plugin $(RIO_TOOLS)
 	$(call install_libs,$(I)/lib/freeflow)
+	install -D -m 644 -t $(I)/include ffl/session/freeflow.h
 	for m in $(MAN); do \
 		install -D -m 644 $$m $(I)/share/man/man$${m##*.}/$${m##*/}; done
 	for u in deploy/systemd/*.service deploy/systemd/*.socket deploy/systemd/*.path; do \
@@ -325,7 +326,7 @@ install-libs: libs
 uninstall:
 	rm -f $(I)/sbin/ffr $(I)/sbin/ffo $(I)/sbin/ff-device-plugin $(I)/bin/ffctl
 	rm -f $(I)/bin/freeflow-runc $(addprefix $(I)/sbin/,$(notdir $(RIO_TOOLS)))
-	rm -rf $(I)/lib/freeflow $(I)/libexec/freeflow
+	rm -rf $(I)/lib/freeflow $(I)/libexec/freeflow $(I)/include/freeflow.h
 	for m in $(notdir $(MAN)); do rm -f $(I)/share/man/man$${m##*.}/$$m; done
 	for u in $(notdir $(wildcard deploy/systemd/*)); do rm -f $(I)/lib/systemd/system/$$u; done
 	rm -f $(I)/lib/sysusers.d/freeflow.conf $(I)/lib/tmpfiles.d/freeflow.conf

@@ -49,7 +49,7 @@ contents() { # PACKAGE
 	contents freeflow-orchestrator
 	contents libfreeflow-container
 } | sed 's|.*/||; s/\.gz$//' >"$TMP/files"
-for f in "$TREE"/deploy/systemd/* "$TREE"/ff{l,r,o}/*.scd; do
+for f in "$TREE"/deploy/systemd/* "$TREE"/ff{l,r,o}/*.scd freeflow.h; do
 	f=${f##*/}
 	grep -qxF "${f%.scd}" "$TMP/files" || fail "${f%.scd} is in no package"
 done
