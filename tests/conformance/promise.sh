@@ -62,11 +62,10 @@ options() {
 	local line words
 	options_told | sort -u | tee "$TMP/options"
 	while read -r line; do
-		line=$(sed 's/\( -[^ ]*\).*/\1/' <<<"$line")
 		read -ra words <<<"$line"
 		[[ ${words[-1]} != -* ]] || ! "$BUILD/bin/${words[0]}" "${words[@]:1}" x --no-such-option 2>&1 </dev/null |
 			grep -E "(unknown|wrong) option ${words[-1]}[;:]" >&2
-	done <"$TMP/options"
+	done < <(sed 's/\( -[^ ]*\).*/\1/' "$TMP/options")
 }
 
 # The options of ffr.conf; ffr says that it knows no such option where one is gone.
