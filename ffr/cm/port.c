@@ -90,8 +90,11 @@ static int port_choose(struct cm_id *id)
 {
 	struct cm_cont *cont = id->cont;
 
-	/* where they are the NIC's as well (plain.c), containers begin at different ones */
-	if (!cont->next_port && gid_nic_index(cont->c) >= 0)
+	/*
+	 * Begin at a random port: a listener of before the router's restart has yet to take its port again, and no
+	 * other id is to have that. Where ports are the NIC's as well (plain.c), containers begin at different ones.
+	 */
+	if (!cont->next_port)
 		cont->next_port = (uint16_t)(PORT_LOW + id->psn % (PORT_HIGH - PORT_LOW));
 	for (uint32_t i = PORT_LOW; i <= PORT_HIGH; i++) {
 		if (cont->next_port < PORT_LOW || cont->next_port > PORT_HIGH)
