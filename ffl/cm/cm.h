@@ -49,12 +49,13 @@ extern pthread_cond_t cm_acked; /* an event was acknowledged */
 
 struct cm_session {
 	struct ffl_context *ctx;   /* control socket and table of ids; not a device */
-	unsigned refs;		   /* ids and channels */
+	unsigned refs;		   /* ids, lines of channels, and lists of devices */
 	unsigned device_refs;	   /* ids that are bound to the device; they share pd and xrcd */
-	struct ibv_context *verbs; /* stays open: programs keep it beyond their ids */
+	struct ibv_context *verbs; /* programs keep it beyond their ids */
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;
-	int max_qpsize; /* WRs of a queue */
+	struct cm_session *next; /* in session.c's list */
+	int max_qpsize;		 /* WRs of a queue */
 	uint8_t max_initiator_depth, max_responder_resources;
 };
 

@@ -5,9 +5,12 @@
  *
  * The session is opened by the first channel and then kept. When the router died, or in a child
  * that was forked, the next channel, or one that is made again (renew.c), opens another; what belongs to
- * the old one fails with EIO and can be destroyed, and with the last of it the old session goes. The
- * device ff0 is opened once for a session, and never closed: programs get it as id->verbs and from
- * rdma_get_devices(), and may use it as long as they live.
+ * the old one fails with EIO and can be destroyed, and with the last of it the old session goes.
+ *
+ * The device ff0 is opened once for a session. Programs get it as id->verbs and from rdma_get_devices(), and may use it
+ * as long as they live. A device whose router is gone is left (ffl_device_leave()) when the session has no id and no
+ * list of devices any more, and the program has destroyed what it had in the device. Programs destroy that when they
+ * like, so each call for a session looks whether they have.
  *
  * Tests: system/cm_connect.c, system/cm_channel.c
  */
@@ -21,9 +24,10 @@
 
 #define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
 
-/* The two below, and of each session refs, device_refs and the device. Held across fork. */
+/* The three below, and of each session refs, device_refs and the device. Held across fork. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_session *current; /* NULL: none yet; may have died */
+static struct cm_session *ended;   /* nobody is in those, but their device is not left yet */
 pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t cm_acked = PTHREAD_COND_INITIALIZER;
 static bool fork_handled;
@@ -47,12 +51,49 @@ static void fork_child(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* PD and XRC domain go; a PD that the program still uses stays. Call with lock held. */
+static void objects_free(struct cm_session *s)
+{
+	if (s->xrcd && !ibv_close_xrcd(s->xrcd))
+		s->xrcd = NULL;
+	if (s->pd && !ibv_dealloc_pd(s->pd))
+		s->pd = NULL;
+}
+
+static bool device_leave(struct cm_session *s)
+{
+	if (ffl_check_alive(to_ctx(s->verbs)))
+		return false;
+	objects_free(s);
+	return !ffl_device_leave(s->verbs);
+}
+
+/* Call with lock held. */
+static void devices_leave(void)
+{
+	struct cm_session **p = &ended, *s;
+
+	while ((s = *p)) {
+		if (device_leave(s)) {
+			*p = s->next;
+			free(s);
+		} else {
+			p = &s->next;
+		}
+	}
+}
+
 /* Call with lock held. */
 static void session_free(struct cm_session *s)
 {
 	ffl_session_untrack(s->ctx);
 	ffl_session_free(s->ctx);
-	free(s);
+	if (s->verbs) {
+		s->next = ended;
+		ended = s;
+	} else {
+		free(s);
+	}
 }
 
 /* Call with lock held. NULL: errno. */
@@ -105,6 +146,7 @@ struct cm_session *cm_session_get(void)
 		if (!old->refs)
 			session_free(old);
 	}
+	devices_leave();
 	if (!current)
 		current = session_open();
 	s = current;
@@ -127,6 +169,7 @@ void cm_session_put(struct cm_session *s)
 	pthread_mutex_lock(&lock);
 	if (!--s->refs && s != current)
 		session_free(s);
+	devices_leave();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -188,16 +231,11 @@ int cm_device_get(struct cm_id *id)
 	return err;
 }
 
-/* With the last id go PD and XRC domain; a PD that the program still uses stays. */
 void cm_device_put(struct cm_session *s)
 {
 	pthread_mutex_lock(&lock);
-	if (!--s->device_refs) {
-		if (s->xrcd && !ibv_close_xrcd(s->xrcd))
-			s->xrcd = NULL;
-		if (!ibv_dealloc_pd(s->pd))
-			s->pd = NULL;
-	}
+	if (!--s->device_refs)
+		objects_free(s);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -218,10 +256,16 @@ struct ibv_xrcd *cm_device_xrcd(struct cm_session *s)
 	return xrcd;
 }
 
+/* What rdma_get_devices() gives. */
+struct device_list {
+	struct cm_session *ses; /* with a reference */
+	struct ibv_context *dev[2];
+};
+
 /* The opened device, and NULL behind it. NULL: there is none. */
 FFL_EXPORT struct ibv_context **rdma_get_devices(int *num)
 {
-	struct ibv_context **list = NULL;
+	struct device_list *list = NULL;
 	struct cm_session *s = cm_session_get();
 	int err;
 
@@ -235,17 +279,25 @@ FFL_EXPORT struct ibv_context **rdma_get_devices(int *num)
 	if (err)
 		errno = -err;
 	else
-		list = calloc(2, sizeof(*list));
-	if (list) {
-		list[0] = s->verbs;
-		if (num)
-			*num = 1;
+		list = calloc(1, sizeof(*list));
+	if (!list) {
+		cm_session_put(s);
+		return NULL;
 	}
-	cm_session_put(s);
-	return list;
+	list->ses = s;
+	list->dev[0] = s->verbs;
+	if (num)
+		*num = 1;
+	return list->dev;
 }
 
 FFL_EXPORT void rdma_free_devices(struct ibv_context **list)
 {
-	free(list);
+	struct device_list *l;
+
+	if (!list)
+		return;
+	l = container_of_(list, struct device_list, dev);
+	cm_session_put(l->ses);
+	free(l);
 }

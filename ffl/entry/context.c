@@ -168,6 +168,33 @@ FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &ctx->v.context;
 }
 
+/* The program may have closed what it sees, and have another file there. */
+static void forget_strange(int *fd, const struct ffl_fd_id *made)
+{
+	struct ffl_fd_id id = fd_identify(*fd);
+
+	if (id.dev != made->dev || id.ino != made->ino)
+		*fd = -1;
+}
+
+FFL_EXPORT int ffl_device_leave(struct ibv_context *context)
+{
+	struct ffl_context *ctx = to_ctx(context);
+
+	if (ctx->pid != getpid() || ffl_check_alive(ctx) || atomic_load(&ctx->objects))
+		return -EBUSY;
+	ffl_session_untrack(ctx);
+	ffl_mr_context_fini(ctx);
+	/* who has the lock still uses the socket */
+	pthread_mutex_lock(&ctx->call_lock);
+	forget_strange(&ctx->async_fd, &ctx->async_id);
+	forget_strange(&context->cmd_fd, &ctx->cmd_id);
+	context->async_fd = -1;
+	ffl_session_empty(ctx);
+	pthread_mutex_unlock(&ctx->call_lock);
+	return 0;
+}
+
 /* Whatever the program did not destroy ends with the session. */
 FFL_EXPORT int ibv_close_device(struct ibv_context *context)
 {

@@ -102,6 +102,7 @@ FFL_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t ha
 	pd->handle = resp.pd;
 	pd->ibv.context = context;
 	pd->ibv.handle = handle;
+	atomic_fetch_add(&ctx->objects, 1);
 	return &pd->ibv;
 }
 
@@ -114,6 +115,7 @@ FFL_EXPORT void ibv_unimport_pd(struct ibv_pd *ibpd)
 
 	if (pd->imported)
 		FFL_CALL(pd->ctx, DEALLOC_PD, &req, &resp);
+	atomic_fetch_sub(&pd->ctx->objects, 1);
 	free(pd);
 }
 

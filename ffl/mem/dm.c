@@ -169,6 +169,7 @@ struct ibv_dm *ffl_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_att
 		.comp_mask = IBV_DM_MASK_HANDLE,
 		.handle = resp.dm,
 	};
+	atomic_fetch_add(&ctx->objects, 1);
 	return &dm->ibv;
 
 err_dm:
@@ -188,6 +189,7 @@ int ffl_free_dm(struct ibv_dm *ibdm)
 
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
+	atomic_fetch_sub(&to_dm(ibdm)->ctx->objects, 1);
 	free(to_dm(ibdm));
 	return 0;
 }

@@ -400,7 +400,7 @@ err:
 }
 
 /* Close what this process holds of the session; the router ends it when the socket closes. */
-FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
+void ffl_session_empty(struct ffl_context *ctx)
 {
 	unsigned int i;
 
@@ -410,8 +410,15 @@ FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
 	close_fd(&ctx->async_fd);
 	close_fd(&ctx->v.context.cmd_fd);
 	ffl_segs_free(ctx);
-	for (i = 0; i < FFL_NUM_KINDS; i++)
+	for (i = 0; i < FFL_NUM_KINDS; i++) {
 		free(ctx->table[i].slot);
+		ctx->table[i] = (struct ffl_table){ 0 };
+	}
+}
+
+FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
+{
+	ffl_session_empty(ctx);
 	pthread_mutex_destroy(&ctx->v.context.mutex);
 	pthread_mutex_destroy(&ctx->call_lock);
 	pthread_mutex_destroy(&ctx->table_lock);

@@ -136,6 +136,8 @@ struct ffl_context {
 	uint32_t num_seg;
 	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
 	struct ffl_table table[FFL_NUM_KINDS];
+	/* PDs, CQs, channels, XRC domains, device memory: all other objects are in one of those */
+	_Atomic uint32_t objects;
 	uint32_t num_devices; /* of the container; 0: the router does not know DEVICE */
 	bool is_device;	      /* and not rdma_cm's */
 	bool has_tables;      /* from fork's beginning to its end: table_lock is held for it */
@@ -169,6 +171,8 @@ struct ffl_context *ffl_session_of(struct ibv_context *context);
 /* Connect to the router, say HELLO and map segment 0. NULL: errno. */
 struct ffl_context *ffl_session_new(uint32_t call_timeout /* ms */);
 void ffl_session_free(struct ffl_context *ctx);
+/* Give back descriptors, segments and tables. Calls fail with EIO afterwards. */
+void ffl_session_empty(struct ffl_context *ctx);
 /*
  * Sessions that a forked child must let go of. 0 or -errno. The handlers of mem/fork.c must be there
  * before these: others than entry/context.c call ffl_session_track().
@@ -497,6 +501,12 @@ struct ffl_mr {
 void ffl_mr_forget(struct ffl_mr *mr);
 /* entry/context.c: has both registered */
 int ffl_session_track(struct ffl_context *ctx);
+/*
+ * entry/context.c: let go of all that a device holds whose router is gone. The context stays, because the program
+ * may have its address: each call for it fails with EIO. 0 or -EBUSY: the router lives, an object of the device does,
+ * or the device is another process's.
+ */
+int ffl_device_leave(struct ibv_context *context);
 /* entry/ops.c: fills v and v.context.ops */
 void ffl_context_init_ops(struct ffl_context *ctx);
 /* import.c: a sealed memfd that holds the token, or -1 */

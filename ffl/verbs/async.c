@@ -124,7 +124,7 @@ FFL_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async
 	}
 	memset(event, 0, sizeof(*event));
 	for (;;) {
-		n = recv(ctx->async_fd, &ev, sizeof(ev), 0);
+		n = ctx->async_fd < 0 ? 0 : recv(ctx->async_fd, &ev, sizeof(ev), 0);
 		if (n < 0 && errno != ECONNRESET)
 			return -1;
 		if (n <= 0)

@@ -42,6 +42,7 @@ FFL_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *
 	ch->ibv.context = ibctx;
 	ch->ctx = ctx;
 	ch->handle = resp.channel;
+	atomic_fetch_add(&ctx->objects, 1);
 	return &ch->ibv;
 }
 
@@ -59,6 +60,7 @@ FFL_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibch)
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	close(ibch->fd);
+	atomic_fetch_sub(&ch->ctx->objects, 1);
 	free(ch);
 	return 0;
 }

@@ -273,6 +273,7 @@ static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_i
 		__atomic_fetch_add(&attr->channel->refcnt, 1, __ATOMIC_RELAXED);
 	if (domain)
 		atomic_fetch_add(&to_pd(domain)->refs, 1);
+	atomic_fetch_add(&ctx->objects, 1);
 	return cq;
 
 err_destroy:
@@ -399,5 +400,6 @@ FFL_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (cq->domain)
 		atomic_fetch_sub(&to_pd(cq->domain)->refs, 1);
 	ffl_obj_free(cq, FFL_RES_CQ, cq->mem);
+	atomic_fetch_sub(&ctx->objects, 1);
 	return 0;
 }

@@ -17,6 +17,7 @@ FFL_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd->handle = resp.pd;
 	pd->ibv.context = context;
 	pd->ibv.handle = resp.pd;
+	atomic_fetch_add(&ctx->objects, 1);
 	return &pd->ibv;
 }
 
@@ -35,6 +36,7 @@ FFL_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	ret = FFL_CALL(pd->ctx, DEALLOC_PD, &req, &resp);
 	if (ret && ret != -EIO)
 		return ffl_ret(ret);
+	atomic_fetch_sub(&pd->ctx->objects, 1);
 	free(pd);
 	return 0;
 }

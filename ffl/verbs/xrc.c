@@ -54,6 +54,7 @@ struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	x->ibv.context = context;
 	x->ctx = ctx;
 	x->handle = resp.xrcd;
+	atomic_fetch_add(&ctx->objects, 1);
 	return &x->ibv;
 }
 
@@ -70,6 +71,7 @@ int ffl_close_xrcd(struct ibv_xrcd *ibx)
 	err = FFL_CALL(x->ctx, CLOSE_XRCD, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
+	atomic_fetch_sub(&x->ctx->objects, 1);
 	free(x);
 	return 0;
 }

@@ -49,6 +49,20 @@ listeners() {
 	(($(counter h0c0 cm_listeners) == $1))
 }
 
+cm_unconnected() {
+	[[ $(counter h0c0 cm_connections) == 0 ]]
+}
+
+# A device whose router ended leaves no descriptor in a program that has destroyed its ids.
+rping_descriptors() {
+	# shellcheck disable=SC2016
+	inside h0c0 /bin/sh -c 'ls "/proc/$(pgrep -x rping)/fd" | wc -l'
+}
+
+as_many() {
+	(($(rping_descriptors) == $1))
+}
+
 step "Debian's servers"
 cm_server h0c0 1 rping -s -P
 rping=$SERVER_JOB
@@ -57,11 +71,14 @@ ucmatose=$!
 "$LAB" exec h0c0 -- rstream -p 7666 -S 64 -I 10 >"$OUT/rstream" 2>&1 </dev/null &
 rstream=$!
 wait_for 60 listeners 3 || fail "not three listeners: $(cat "$OUT"/*)"
-for dies in router_restarts router_alone_dies; do
+for dies in router_restarts router_alone_dies router_restarts; do
 	$dies
 	wait_for 60 listeners 3 || fail "$dies: not three listeners: $(cat "$OUT"/*)"
 	timeout 90 "$LAB" exec h0c1 -- rping -c -a "$ip" -C 10 -V >"$OUT/client" 2>&1 </dev/null ||
 		cm_raced $? "$OUT/client" || fail "rping ended with $?: $(cat "$OUT/client" "$OUT/server")"
+	wait_for 60 cm_unconnected || fail "$dies: the connection is still there"
+	descriptors=${descriptors:-$(rping_descriptors)}
+	wait_for 60 as_many "$descriptors" || fail "$dies: rping has $(rping_descriptors) descriptors, not $descriptors"
 done
 timeout 90 "$LAB" exec h0c1 -- ucmatose -s "$ip" -p 7555 >"$OUT/client" 2>&1 </dev/null ||
 	fail "ucmatose ended with $?: $(cat "$OUT/client" "$OUT/ucmatose")"

@@ -112,9 +112,59 @@ static void test_context(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* rdma_cm leaves a device whose router is gone; the program may know the context, and have objects in it. */
+static void test_leave(void **state)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c = ibv_open_device(list[0]);
+	int fds[] = { to_ctx(c)->sock, to_ctx(c)->bell_fd, c->async_fd, c->cmd_fd };
+	struct ibv_xrcd_init_attr domain = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_device_attr attr;
+	struct ibv_async_event ev;
+	struct ibv_pd *pd = ibv_alloc_pd(c);
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(c, &domain);
+
+	(void)state;
+	ibv_free_device_list(list);
+	assert_true(pd && xrcd);
+	assert_int_equal(ffl_device_leave(c), -EBUSY);
+	ffl_mark_dead(to_ctx(c));
+	assert_int_equal(ffl_device_leave(c), -EBUSY);
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+		assert_true(is_open(fds[i]));
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ffl_device_leave(c), -EBUSY);
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	/* the program has closed one that it saw, and has another file there */
+	assert_int_equal(dup2(STDERR_FILENO, c->cmd_fd), c->cmd_fd);
+	assert_int_equal(ffl_device_leave(c), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+		assert_int_equal(is_open(fds[i]), i == 3);
+	close(fds[3]);
+	assert_int_equal(c->async_fd, -1);
+	assert_null(ibv_alloc_pd(c));
+	assert_int_equal(errno, EIO);
+	assert_int_equal(ibv_query_device(c, &attr), EIO);
+	assert_int_equal(ibv_get_async_event(c, &ev), 0);
+	assert_int_equal(ev.event_type, IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(ibv_get_async_event(c, &ev), -1);
+	assert_int_equal(errno, EIO);
+	ffl_session_free(to_ctx(c));
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_DFL);
 	return UNIT_RUN(DEVICE_ROUTER_TEST(test_open_fails), DEVICE_ROUTER_TEST(test_challenge),
-			DEVICE_ROUTER_TEST(test_no_vectors), DEVICE_TEST(test_context));
+			DEVICE_ROUTER_TEST(test_no_vectors), DEVICE_TEST(test_context),
+			DEVICE_ROUTER_TEST(test_leave));
 }
