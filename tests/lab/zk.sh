@@ -9,6 +9,7 @@
 #	zk.sh down DIR				all of it, and DIR
 #	zk.sh kill|term|stop|cont DIR N		a signal to node N, 0 the first; the first two wait
 #	zk.sh start DIR N			node N again, with its data
+#	zk.sh save|restore DIR N	copies the data of node N, which does not run, or brings the copy back
 #	zk.sh mode|pid|log DIR N		leader, follower or standalone; its process; its log
 #	zk.sh ask DIR N WORD			what it says to a four-letter word
 #
@@ -207,6 +208,8 @@ zk_main() {
 	case $command in
 	up) shift && zk_up "$@" ;;
 	down) zk_down "$dir" ;;
+	save) cp -a "$node/data/version-2" "$node/saved" ;;
+	restore) rm -r "$node/data/version-2" && cp -a "$node/saved" "$node/data/version-2" ;;
 	kill) zk_stop "$node" KILL ;;
 	term) zk_stop "$node" TERM ;;
 	stop) zk_stop "$node" STOP ;;

@@ -39,6 +39,7 @@
 #define BURST	    64	  /* answers handled before others have their turn */
 #define TELL_AFTER  3000u /* ms without a connection until an operator is told */
 #define AUTH_RETRY  5000u /* ms */
+#define OVER_AFTER  2u	  /* times as long as a session lives */
 
 /* A duplicate of the client's socket. */
 struct sock {
@@ -275,12 +276,28 @@ static void wait_for(struct zk *z, uint64_t ms)
 	uv_timer_start(&z->timer, timeout, ms, 0);
 }
 
+/*
+ * A session that was without a connection for much longer than it lives is over, whether or not a server says so.
+ * Servers that were given back an older tree do not: they let no client in that has seen a newer one. And the session
+ * itself may be in the older tree. Its watches would then tell of containers that are newer than the tree as if they
+ * had been removed.
+ */
+static bool is_over(const struct zk *z)
+{
+	return !z->connected && z->was_up &&
+	       uv_now(z->loop) - z->down_since >= OVER_AFTER * z->timeout;
+}
+
 /* Has the handle to be replaced? */
 static bool unusable(struct zk *z)
 {
 	if (is_unrecoverable(z->zh)) {
 		if (zoo_state(z->zh) == ZOO_AUTH_FAILED_STATE)
 			wait_for(z, AUTH_RETRY);
+		replace(z, true);
+		return true;
+	}
+	if (is_over(z)) {
 		replace(z, true);
 		return true;
 	}

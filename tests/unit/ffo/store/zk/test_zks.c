@@ -51,6 +51,41 @@ static void a_short_break(void **state)
 }
 
 /*
+ * The node is given a copy of its data that is older than what its clients have seen. ZooKeeper lets no client in that
+ * has seen a newer tree. The copy has the clients' sessions, too, which are over all the same.
+ */
+static void an_older_copy_is_brought_back(void **state)
+{
+	struct two *t = *state;
+	char name[16];
+
+	rig_close(&t->a);
+	snprintf(t->root, sizeof(t->root), "/t/%u?timeout=2000", two_roots);
+	rig_open(&t->a, t->root);
+	two_host_up(&t->a, "h0", "i0");
+	two_add(&t->a, "web", "default", "h0", NULL);
+	rig_node("kill", 0);
+	WAIT_FOR(t->a.state == STORE_AWAY && t->b.state == STORE_AWAY);
+	rig_node("save", 0);
+	rig_node("start", 0);
+	WAIT_FOR(t->a.state == STORE_READY && t->b.state == STORE_READY);
+	for (int i = 0; i < 50; i++) {
+		snprintf(name, sizeof(name), "late%d", i);
+		assert_int_equal(two_add(&t->a, name, "default", "h0", NULL), 0);
+	}
+	assert_int_equal(two_get(&t->b, "late49"), 0);
+	rig_node("kill", 0);
+	WAIT_FOR(t->a.state == STORE_AWAY && t->b.state == STORE_AWAY);
+	rig_node("restore", 0);
+	rig_node("start", 0);
+	WAIT_FOR(t->a.state == STORE_READY && t->b.state == STORE_READY);
+	assert_int_equal(t->a.lost, 1);
+	assert_int_equal(two_get(&t->a, "web"), 0);
+	assert_int_equal(two_get(&t->a, "late49"), -ENOENT);
+	assert_int_equal(two_get(&t->b, "late49"), -ENOENT);
+}
+
+/*
  * More watches than fit into one message (1 MB): the client would set them all at once after a
  * reconnection, and never be let in again.
  */
@@ -212,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TWO_TEST(many_watches_survive),
 		TWO_TEST(a_short_break),
+		TWO_TEST(an_older_copy_is_brought_back),
 		TWO_TEST(a_session_is_lost),
 		TWO_TEST(damage_is_refused),
 		TWO_TEST(another_version_is_refused),
