@@ -170,6 +170,8 @@ static void took_stat(struct zk_reply *reply, const struct Stat *st)
 	reply->stat.owner = st->ephemeralOwner;
 	reply->stat.born = st->czxid;
 	reply->stat.made_ms = st->ctime;
+	/* ZooKeeper counts how often children were made and removed, and how many there are */
+	reply->stat.children_made = ((uint32_t)st->cversion + (uint32_t)st->numChildren) / 2;
 }
 
 static void data_done(int rc, const char *data, int len, const struct Stat *st, const void *arg)

@@ -19,21 +19,41 @@
 /* ---- which store ---------------------------------------------------------------------------- */
 
 struct identity_call {
+	struct zks *s;
 	store_identity_cb done;
 	void *arg;
+	char id[STORE_ID_MAX];
 };
+
+static void identity_end(struct identity_call *c, int err, uint32_t last)
+{
+	c->done(c->arg, err == -ENOENT ? -EBADMSG : err, "", err ? "" : c->id, last);
+	free(c);
+}
+
+/*
+ * A new container's id is how many nodes were made below "ids". Ids that containers brought from another store (`ffctl
+ * store accept`) are not among them: such a container counts as newer than the tree, and is kept until an operator
+ * decides.
+ */
+static void ids_read(void *arg, const struct zk_reply *r)
+{
+	identity_end(arg, r->err, r->stat.children_made);
+}
 
 /* The node "version" was made with the tree. */
 static void identity_read(void *arg, const struct zk_reply *r)
 {
 	struct identity_call *c = arg;
-	char id[STORE_ID_MAX] = "";
+	int err = r->err;
 
-	if (!r->err)
-		snprintf(id, sizeof(id), "%" PRIx64 "-%" PRIx64, (uint64_t)r->stat.made_ms,
+	if (!err) {
+		snprintf(c->id, sizeof(c->id), "%" PRIx64 "-%" PRIx64, (uint64_t)r->stat.made_ms,
 			 (uint64_t)r->stat.born);
-	c->done(c->arg, r->err == -ENOENT ? -EBADMSG : r->err, "", id, 0);
-	free(c);
+		err = zk_get(c->s->zk, "/ids", false, ids_read, c);
+	}
+	if (err)
+		identity_end(c, err, 0);
 }
 
 void zks_identity(struct ffo_store *base, store_identity_cb done, void *arg)
@@ -43,7 +63,7 @@ void zks_identity(struct ffo_store *base, store_identity_cb done, void *arg)
 	struct identity_call *c = zks_call_new(s, sizeof(*c), &err);
 
 	if (c) {
-		*c = (struct identity_call){ .done = done, .arg = arg };
+		*c = (struct identity_call){ .s = s, .done = done, .arg = arg };
 		err = zk_get(s->zk, "/version", false, identity_read, c);
 	}
 	if (err) {

@@ -63,6 +63,7 @@ struct zk_stat {
 	int64_t owner; /* session of an ephemeral node, or 0 */
 	int64_t born,
 		made_ms; /* of a node: the transaction that made it, and when: ms since 1970 */
+	uint32_t children_made; /* how many in all, those that were removed included */
 };
 
 struct zk_reply {

@@ -63,6 +63,7 @@ static void what_is_taken(void **state)
 }
 
 static char told_id[STORE_ID_MAX];
+static uint32_t told_last;
 static bool id_told;
 
 static void identity_told(void *arg, int err, const char *why, const char *id, uint32_t last)
@@ -70,7 +71,7 @@ static void identity_told(void *arg, int err, const char *why, const char *id, u
 	(void)arg;
 	(void)why;
 	assert_int_equal(err, 0);
-	assert_int_equal(last, 0);
+	told_last = last;
 	snprintf(told_id, sizeof(told_id), "%s", id);
 	id_told = true;
 }
@@ -86,12 +87,22 @@ static void identity(struct rig_store *r, char *id)
 static void each_tree_is_another_store(void **state)
 {
 	char a[STORE_ID_MAX], b[STORE_ID_MAX], root[144];
+	struct ffo_container web;
 	struct two *t = *state;
 
 	identity(&t->a, a);
 	assert_true(*a);
 	identity(&t->b, b);
 	assert_string_equal(a, b);
+	assert_int_equal(told_last, 0);
+	for (uint32_t i = 1; i < 4; i++) { /* those that are gone count, too */
+		assert_int_equal(two_add(&t->a, "web", "default", "h0", NULL), 0);
+		assert_int_equal(two_get(&t->a, "web"), 0);
+		web = two_end.c;
+		identity(&t->b, b);
+		assert_int_equal(told_last, i);
+		assert_int_equal(TWO_CALL(&t->a, container_del, rig_container, &web), 0);
+	}
 	rig_close(&t->b);
 	snprintf(root, sizeof(root), "/another%s", t->root);
 	rig_open(&t->b, root);
