@@ -58,7 +58,7 @@ asker() {
 	done
 	objcopy --redefine-sym main=ffctl_main "$BUILD/ffr/ffctl/main.o" "$TMP/main.o" &&
 		gcc -O1 -D_GNU_SOURCE -o "$TMP/asker" "$TREE/tests/conformance/completion.c" "$TMP/main.o" "${objects[@]}" \
-			"$BUILD"/ffr/lib/{log,cgroup,addr}.o "$BUILD/ffr/oci/rootfs.o" "$BUILD/libffo.a" \
+			"$BUILD"/ffr/lib/{log,cgroup,addr,advice}.o "$BUILD/ffr/oci/rootfs.o" "$BUILD/libffo.a" \
 			-luv -ljansson -lsqlite3 -lssl -lcrypto -lncurses -ltinfo -lpthread
 }
 
