@@ -144,6 +144,18 @@ static json_int_t value_of(const json_t *limits, size_t i)
 	return json_integer_value(json_object_get(limits, ffo_limit[i].name));
 }
 
+/* What is in use of a quota. A size is rounded, because a person reads it. */
+static const char *usage_text(const json_t *usage, size_t i, char buf[LIMIT_TEXT_MAX])
+{
+	json_int_t v = value_of(usage, i);
+
+	if (!json_object_get(usage, ffo_limit[i].name))
+		return "-";
+	if (ffo_limit[i].kind == FFO_LIMIT_BYTES)
+		return bytes_text(v, buf);
+	return v ? ffo_limit_text(ffo_limit[i].kind, (uint64_t)v, buf) : "0";
+}
+
 static const char *limit_text(const json_t *limits, size_t i, char buf[LIMIT_TEXT_MAX])
 {
 	json_int_t v = value_of(limits, i);
@@ -186,25 +198,20 @@ void limit_cells(const struct limit_columns *cols, struct table *t, const json_t
 
 void print_limits(const json_t *c)
 {
-	static const char *const heads[] = { "LIMIT", ">VALUE", ">IN USE", "", NULL };
+	static const char *const heads[] = { "LIMIT", ">VALUE", ">IN USE", "WHAT", NULL };
 	const json_t *limits = json_object_get(c, "limits"), *usage = json_object_get(c, "usage");
 	json_int_t memory = json_integer_value(json_object_get(usage, "memory"));
 	char value[LIMIT_TEXT_MAX], used[LIMIT_TEXT_MAX];
 	struct table *t = NULL;
-	bool quota;
 
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
-		quota = json_object_get(usage, ffo_limit[i].name);
 		if (!value_of(limits, i) && !value_of(usage, i))
 			continue;
 		if (!t)
 			t = table_new(heads);
 		table_cell(t, "%s", option_name(i));
 		table_cell(t, "%s", limit_text(limits, i, value));
-		table_cell(t, "%s",
-			   !quota	      ? "" :
-			   value_of(usage, i) ? limit_text(usage, i, used) :
-						"0");
+		table_cell(t, "%s", usage_text(usage, i, used));
 		table_cell(t, "%s", ffo_limit[i].what);
 	}
 	if (memory > 0) {
@@ -212,7 +219,7 @@ void print_limits(const json_t *c)
 			t = table_new(heads);
 		table_cell(t, "memory");
 		table_cell(t, "-");
-		table_cell(t, "%lld kB", (long long)((memory + 1023) / 1024));
+		table_cell(t, "%s", bytes_text(memory, used));
 		table_cell(t, "of the router's own, which all containers share");
 	}
 	if (!t)
@@ -290,7 +297,7 @@ void cmd_tenant_rm(int argc, char **argv)
 /* A line for each limit: there are too many for columns. */
 void cmd_tenant_list(int argc, char **argv)
 {
-	static const char *const heads[] = { "TENANT", "LIMIT", ">VALUE", "", NULL };
+	static const char *const heads[] = { "TENANT", "LIMIT", ">VALUE", "WHAT", NULL };
 	json_t *answer, *tenant, *limits;
 	char buf[LIMIT_TEXT_MAX];
 	struct table *t;

@@ -162,7 +162,7 @@ static void print_stats(const json_t *c, const json_t *before)
 	print_value("srqs", int_of(c, "srqs"), "shared receive queues");
 	print_value("mrs", int_of(c, "mrs"), "memory regions");
 	print_value("on_demand_mrs", int_of(c, "on_demand_mrs"), "of these, with on-demand paging");
-	print_value("registered_bytes", reg, "bytes of the others");
+	print_value("registered_bytes", reg, "bytes of memory regions without on-demand paging");
 	snprintf(shared, sizeof(shared), "of these, pages that the router shares (%.1f %%)",
 		 reg ? 100.0 * (double)zero / (double)reg : 0.0);
 	print_value("zero_copy_bytes", zero, shared);

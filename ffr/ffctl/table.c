@@ -77,30 +77,34 @@ void table_print(struct table *t)
 	free(t);
 }
 
+/* "128kB", "10.5MB": one digit behind the point, as limits are written. Returns buf. */
+static const char *number_text(double v, const char *unit, char buf[16])
+{
+	long long tenths = (long long)(v * 10 + 0.5);
+
+	snprintf(buf, 16, tenths % 10 ? "%.1f%s" : "%.0f%s", (double)tenths / 10, unit);
+	return buf;
+}
+
 const char *bytes_text(json_int_t n, char buf[16])
 {
 	static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
 	double v = (double)n;
 	int u = 0;
 
-	for (; v >= 1024 && u < 6; u++)
+	for (; v >= 1023.95 && u < 6; u++)
 		v /= 1024;
-	snprintf(buf, 16, u ? "%.1f%s" : "%.0f%s", v, units[u]);
-	return buf;
+	return number_text(v, units[u], buf);
 }
 
 const char *count_text(double n, char buf[16])
 {
-	static const char units[] = " kMGTPE";
+	static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };
 	int u = 0;
 
-	for (; n >= 999.95 && units[u + 1]; u++)
+	for (; n >= 999.95 && u < 6; u++)
 		n /= 1000;
-	if (!u)
-		snprintf(buf, 16, "%.0f", n);
-	else
-		snprintf(buf, 16, "%.1f%c", n, units[u]);
-	return buf;
+	return number_text(u ? n : (double)(long long)(n + 0.5), units[u], buf);
 }
 
 const char *rate_text(double bytes, char buf[24])
@@ -119,6 +123,5 @@ const char *time_text(uint64_t ns, char buf[16])
 
 	for (; v >= 999.95 && u < 3; u++)
 		v /= 1000;
-	snprintf(buf, 16, u ? "%.1f%s" : "%.0f%s", v, units[u]);
-	return buf;
+	return number_text(v, units[u], buf);
 }

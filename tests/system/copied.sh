@@ -30,7 +30,7 @@ ctl --json stats "$A" >"$OUT/stats"
 ctl stats "$A" >"$OUT/table"
 grep -qE '^  copied_bytes +131072 .*MADV_DONTFORK' "$OUT/table" || fail "$(<"$OUT/table")"
 ctl container show "$A" >"$OUT/table"
-grep -qE '^copied  .* 128\.0kB: attribute' "$OUT/table" || fail "$(<"$OUT/table")"
+grep -qE '^copied  .* 128kB: attribute' "$OUT/table" || fail "$(<"$OUT/table")"
 
 step "one line for each memory region"
 ctl --json stats "$A" --mrs >"$OUT/mrs"

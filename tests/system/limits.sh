@@ -34,6 +34,8 @@ has "$(router_ctl container show h0c1)" '^max-wr +2M '
 json=$(router_ctl --json container show h0c0)
 [[ $(python3 -c 'import json,sys; print(json.load(sys.stdin)["limits"])' <<<"$json") == \
 	"{'tx_rate': 187500000, 'rx_rate': 187500000, 'serve_rate': 100000, 'max_qp': 64, 'max_pinned': 1073741824}" ]] ||
+has "$show" '^LIMIT +VALUE +IN USE +WHAT$'
+has "$show" '^tx-rate +1.5Gbit +- +sent$'
 	fail "$json"
 
 step "none takes one away, what is not named stays"
