@@ -21,6 +21,8 @@ static const char *seen_text(const json_t *host, char when[32])
 	time_t seen = (time_t)int_of(host, "last_seen");
 	struct tm tm;
 
+	if (json_is_true(json_object_get(host, "up")))
+		return "now";
 	strftime(when, 32, "%Y-%m-%d %H:%M:%S", localtime_r(&seen, &tm));
 	return when;
 }
