@@ -375,15 +375,100 @@ void cmd_container_add(int argc, char **argv)
 	cdi_refresh();
 }
 
+/* The container as it is, by the router or by the orchestrator; NULL: the change itself says why. */
+static json_t *container_now(const char *name)
+{
+	json_t *list, *c, *found = NULL, *answer;
+	size_t i;
+
+	if (!orch_options.address) {
+		answer = router_call_unless(
+			json_pack("{s:s, s:s}", "op", "container_show", "name", name), "ENOENT");
+		found = json_incref(json_object_get(answer, "container"));
+		json_decref(answer);
+		return found;
+	}
+	list = router_list("container_list", "containers");
+	json_array_foreach(list, i, c)
+		if (!strcmp(str_of(c, "name"), name))
+			found = json_incref(c);
+	json_decref(list);
+	return found;
+}
+
+/*
+ * What the request made of a container: {"mode": {"from": "spin", "to": "adaptive"}}. null: there was or is none. The
+ * cgroup is the request's, because the answer to a dry run has none.
+ */
+static json_t *changes(const json_t *before, const json_t *request, const json_t *after)
+{
+	static const char *const keys[] = { "ips", "mode", "cgroup" };
+	json_t *changed = json_object(), *from, *to, *asked;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		asked = json_object_get(request, keys[i]);
+		from = json_object_get(before, keys[i]);
+		to = strcmp(keys[i], "cgroup") ? json_object_get(after, keys[i]) : asked;
+		if (json_is_null(to))
+			to = NULL;
+		if (asked && !json_equal(from, to) && (from || to))
+			json_object_set_new(changed, keys[i],
+					    json_pack("{s:o, s:o}", "from",
+						      from ? json_incref(from) : json_null(), "to",
+						      to ? json_incref(to) : json_null()));
+	}
+	limit_changes(json_object_get(before, "limits"), json_object_get(after, "limits"), changed);
+	return changed;
+}
+
+static void print_changes(json_t *changed)
+{
+	const char *key;
+	json_t *pair;
+
+	json_object_foreach(changed, key, pair) {
+		json_t *from = json_object_get(pair, "from"), *to = json_object_get(pair, "to");
+
+		if (json_is_array(to)) {
+			json_t *c = json_pack("{s:O}", "ips", from),
+			       *d = json_pack("{s:O}", "ips", to);
+			char *was = ips_text(c), *is = ips_text(d);
+
+			printf("ip: %s -> %s\n", was, is);
+			free(was);
+			free(is);
+			json_decref(c);
+			json_decref(d);
+		} else if (!limit_print_change(key, from, to)) {
+			printf("%s: %s -> %s\n", key, json_string_value(from) ?: "none",
+			       json_string_value(to) ?: "none");
+		}
+	}
+	if (!json_object_size(changed))
+		puts("no change: all of this was so before");
+}
+
 void cmd_container_set(int argc, char **argv)
 {
 	struct args a = { 0 };
+	json_t *before, *answer, *c, *changed;
 
 	args_parse(&a, argc, argv, "container_set", "imlcpy");
 	if (json_object_size(a.request) == 2)
 		usage_fail(
 			"container set: nothing to change: give --ip, --mode, --cgroup, --pid or a limit");
-	print_container(router_call(change(a.request)), false);
+	before = container_now(a.name);
+	answer = router_call(change(json_incref(a.request)));
+	c = json_object_get(answer, "container");
+	changed = changes(before, a.request, c);
+	json_decref(a.request);
+	if (json_out)
+		json_object_set(c, "changed", changed);
+	print_container(answer, false);
+	if (!json_out)
+		print_changes(changed);
+	json_decref(changed);
+	json_decref(before);
 }
 
 void cmd_container_rm(int argc, char **argv)

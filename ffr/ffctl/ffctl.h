@@ -255,3 +255,7 @@ void limit_cells(const struct limit_columns *cols, struct table *t, const json_t
 void print_limits(const json_t *c);
 
 #endif
+/* Adds to `changed` each limit that differs: {"tx_rate": {"from": null, "to": 125000000}}. null: nothing is said. */
+void limit_changes(const json_t *before, const json_t *after, json_t *changed);
+/* "tx-rate: none -> 1Gbit"; false: that is the name of no limit. */
+bool limit_print_change(const char *name, const json_t *from, const json_t *to);

@@ -244,6 +244,34 @@ void cmd_tenant_set(int argc, char **argv)
 		if (o == ':' || o == '?')
 			option_fail(o, argv);
 		if (o == 'y')
+void limit_changes(const json_t *before, const json_t *after, json_t *changed)
+{
+	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
+		json_int_t from = value_of(before, i), to = value_of(after, i);
+
+		if (from != to)
+			json_object_set_new(changed, ffo_limit[i].name,
+					    json_pack("{s:o, s:o}", "from",
+						      from ? json_integer(from) : json_null(), "to",
+						      to ? json_integer(to) : json_null()));
+	}
+}
+
+bool limit_print_change(const char *name, const json_t *from, const json_t *to)
+{
+	char a[LIMIT_TEXT_MAX], b[LIMIT_TEXT_MAX];
+
+	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
+		if (strcmp(ffo_limit[i].name, name))
+			continue;
+		printf("%s: %s -> %s\n", option_name(i),
+		       ffo_limit_text(ffo_limit[i].kind, (uint64_t)json_integer_value(from), a),
+		       ffo_limit_text(ffo_limit[i].kind, (uint64_t)json_integer_value(to), b));
+		return true;
+	}
+	return false;
+}
+
 			dry_run = true;
 		else
 			limit_take(request, o, optarg);

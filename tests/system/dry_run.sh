@@ -58,7 +58,10 @@ refused 1 '10.77.0.2 is in use' ctl container add db --tenant red --ip 10.77.0.2
 for as in ctl op; do
 	step "changes of what is there, by $as"
 	tries 'web 10.77.0.9' "$as" container set web --ip 10.77.0.9
-	tries 'web' "$as" container set web --rate 1Gbit --mode spin
+	tries 'tx-rate: none -> 1Gbit' "$as" container set web --rate 1Gbit --mode spin
+	grep -qx 'mode: adaptive -> spin' "$OUT/out" || fail "$(<"$OUT/out")"
+	[[ $("$as" --json container set web --tx-rate 1Gbit --dry-run | python3 -c 'import json, sys; print(json.load(sys.stdin)["changed"])') == \
+		"{'tx_rate': {'from': None, 'to': 125000000}}" ]] || fail "--json"
 	refused 4 'no container "db' "$as" container rm db
 	tries '' "$as" container rm web
 	tries 'web would be on hx' "$as" container migrate web --to hx

@@ -18,8 +18,14 @@ step "what is set is shown, and in force while the container is in use"
 watch=$!
 wait_for 60 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
 has "$(router_ctl container list)" '^NAME +TENANT +ADDRESSES +MODE +LID +SESSIONS$'
-router_ctl container set h0c0 --rate 1.5Gbit --serve-rate 800kbit --max-qp 64 --max-pinned 1GB ||
+set=$(router_ctl container set h0c0 --rate 1.5Gbit --serve-rate 800kbit --max-qp 64 --max-pinned 1GB) ||
 	fail "container set"
+has "$set" '^h0c0 [0-9a-f.,:]+ /'
+for line in 'tx-rate: none -> 1.5Gbit' 'rx-rate: none -> 1.5Gbit' 'serve-rate: none -> 800kbit' 'max-qp: none -> 64' \
+	'max-pinned: none -> 1GB'; do
+	has "$set" "^$line$"
+done
+[[ $(wc -l <<<"$set") == 6 ]] || fail "$set"
 router_ctl container set h0c1 --latency yes --weight 500 --max-wr 2M || fail "container set"
 running $watch || fail "the program has ended"
 has "$(router_ctl container list)" '^NAME .* TX RATE +RX RATE +SERVE RATE$'
@@ -28,18 +34,21 @@ has "$(router_ctl container list --all)" '^h0c1 .* - +- +-$'
 show=$(router_ctl container show h0c0)
 has "$show" '^tx-rate +1.5Gbit '
 has "$show" '^max-qp +64 '
+has "$show" '^LIMIT +VALUE +IN USE +WHAT$'
+has "$show" '^tx-rate +1.5Gbit +- +sent$'
 has "$show" '^max-pinned +1GB '
 has "$(router_ctl container show h0c1)" '^latency +yes '
 has "$(router_ctl container show h0c1)" '^max-wr +2M '
 json=$(router_ctl --json container show h0c0)
 [[ $(python3 -c 'import json,sys; print(json.load(sys.stdin)["limits"])' <<<"$json") == \
 	"{'tx_rate': 187500000, 'rx_rate': 187500000, 'serve_rate': 100000, 'max_qp': 64, 'max_pinned': 1073741824}" ]] ||
-has "$show" '^LIMIT +VALUE +IN USE +WHAT$'
-has "$show" '^tx-rate +1.5Gbit +- +sent$'
 	fail "$json"
 
 step "none takes one away, what is not named stays"
-router_ctl container set h0c0 --rate none --max-pinned none --tx-rate 10Gbit || fail "container set"
+set=$(router_ctl container set h0c0 --rate none --max-pinned none --tx-rate 10Gbit) || fail "container set"
+has "$set" '^tx-rate: 1.5Gbit -> 10Gbit$'
+has "$set" '^rx-rate: 1.5Gbit -> none$'
+has "$(router_ctl container set h0c0 --tx-rate 10Gbit)" '^no change: '
 show=$(router_ctl container show h0c0)
 has "$show" '^tx-rate +10Gbit '
 has "$show" '^max-qp +64 '
