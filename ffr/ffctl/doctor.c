@@ -56,13 +56,16 @@ static void check_router(struct doctor *d)
 		return;
 	if (strcmp(str_of(d->version, "version"), FF_VERSION))
 		finding(&d->f, FINDING_PROBLEM,
-			"systemctl restart ffr: programs see a fatal event and open the device again",
+			systemd_runs() ?
+				"systemctl restart ffr: programs see a fatal event and open the device again" :
+				"start ffr again: programs see a fatal event and open the device again",
 			"router: it is version %s and ffctl " FF_VERSION
 			": it was not started again after an upgrade",
 			str_of(d->version, "version"));
 	else
-		finding(&d->f, FINDING_OK, NULL, "router: ffr %s on %s answers",
-			str_of(d->version, "version"), str_of(d->version, "hostname"));
+		finding(&d->f, FINDING_OK, NULL, "router: ffr %s on %s answers at %s",
+			str_of(d->version, "version"), str_of(d->version, "hostname"),
+			admin_socket());
 	d->health = ask(d, "health", NULL, false);
 	d->containers = ask(d, "containers", NULL, true);
 	if (d->health && !json_is_true(json_object_get(d->health, "userfaultfd")))
@@ -215,8 +218,26 @@ static json_t *counters(struct doctor *d, const char *name)
 	return c;
 }
 
-static void check_traffic(struct doctor *d, const char *name)
+/* Requests wait for a limit per second. An operator set it on purpose, so it is no problem. */
+static void tell_throttled(struct doctor *d, const json_t *c, const struct traffic_problem *p)
 {
+	json_t *answer = ask(d, "tenant_list", NULL, true), *t;
+	char limits[512] = "";
+	size_t i;
+
+	limit_rates_text(json_object_get(c, "limits"), "container", limits, sizeof(limits));
+	json_array_foreach(json_object_get(answer, "tenants"), i, t)
+		if (!strcmp(str_of(t, "tenant"), str_of(c, "tenant")))
+			limit_rates_text(json_object_get(t, "limits"), "tenant", limits,
+					 sizeof(limits));
+	json_decref(answer);
+	finding(&d->f, FINDING_NOTE, p->advice, "container %s: throttled: it is limited to %s",
+		str_of(c, "name"), *limits ? limits : "a rate");
+}
+
+static void check_traffic(struct doctor *d, const json_t *c)
+{
+	const char *name = str_of(c, "name");
 	json_t *first = counters(d, name), *then;
 	json_int_t grown;
 
@@ -226,7 +247,9 @@ static void check_traffic(struct doctor *d, const char *name)
 		const struct traffic_problem *p = &traffic_problem[i];
 
 		grown = int_of(then, p->counter) - int_of(first, p->counter);
-		if (grown > 0 && p->is_note)
+		if (grown > 0 && !strcmp(p->counter, "throttled_ns"))
+			tell_throttled(d, c, p);
+		else if (grown > 0 && p->is_note)
 			finding(&d->f, FINDING_NOTE, p->advice,
 				"container %s: %lld times in a second %s", name, (long long)grown,
 				p->text);
@@ -277,7 +300,7 @@ static void check_container(struct doctor *d, const char *name, pid_t pid)
 			"if one has tried to: ffctl doctor NAME --pid PID, with a process of the container",
 			"container %s: no program has opened the device yet", name);
 	check_quotas(d, c);
-	check_traffic(d, name);
+	check_traffic(d, c);
 	if (pid) {
 		check_process(&d->f, c, pid);
 		doctor_addresses(&d->f, c, pid);

@@ -104,35 +104,43 @@ static bool check_unit(struct findings *f)
 void doctor_no_router(struct findings *f, int err)
 {
 	const char *path = admin_socket();
+	bool systemd = systemd_runs();
 	long pid = process_of("ffr");
 
 	if ((!pid || err == -EAGAIN) && check_unit(f))
 		return;
 	if (err == -ESHUTDOWN)
 		finding(f, FINDING_PROBLEM, "systemctl start ffr",
-			"router: ffr.service was stopped");
+			"router: ffr.service was stopped (%s)", path);
 	else if (err == -EAGAIN)
 		finding(f, FINDING_PROBLEM,
-			"systemctl status ffr; its watchdog starts it again where systemd runs it",
+			systemd ?
+				"systemctl status ffr; its watchdog starts it again" :
+				"kill -CONT, if somebody stopped it; otherwise end it and start ffr again",
 			"router: %s: it does not answer: stopped, or stuck", path);
 	else if (err == -EACCES || err == -EPERM)
 		finding(f, FINDING_PROBLEM, "be root", "router: %s: %s", path, strerror(-err));
 	else if (err != -ENOENT && err != -ECONNREFUSED)
-		finding(f, FINDING_PROBLEM, "journalctl SYSLOG_IDENTIFIER=ffr", "router: %s: %s",
-			path, strerror(-err));
+		finding(f, FINDING_PROBLEM,
+			systemd ? "journalctl SYSLOG_IDENTIFIER=ffr" : "standard error of ffr",
+			"router: %s: %s", path, strerror(-err));
 	else if (pid && was_removed(path, pid))
 		finding(f, FINDING_PROBLEM,
-			MAKE_AGAIN "; then start the containers of this host again",
+			systemd ? MAKE_AGAIN "; then start the containers of this host again" :
+				  "start ffr again, and then the containers of this host",
 			"router: ffr runs (process %ld), but %s was removed, and with it what containers mount",
 			pid, path);
 	else if (pid)
-		finding(f, FINDING_PROBLEM, "ffctl --admin RUNTIME_DIR/admin.sock",
-			"router: ffr runs (process %ld), but not at %s: its runtime_dir is another, or it "
+		finding(f, FINDING_PROBLEM,
+			"ffctl --admin SOCKET, which is admin_socket of its ffr.conf, or runtime_dir and /admin.sock",
+			"router: ffr runs (process %ld), but not at %s: its admin_socket is another, or it "
 			"is about to start",
 			pid, path);
 	else
 		finding(f, FINDING_PROBLEM,
-			"systemctl start ffr; journalctl SYSLOG_IDENTIFIER=ffr says why it ended",
+			systemd ?
+				"systemctl start ffr; journalctl SYSLOG_IDENTIFIER=ffr says why it ended" :
+				"`ffr &`: it says on standard error why it ends",
 			"router: ffr does not run (%s: %s)", path, strerror(-err));
 }
 
@@ -261,7 +269,9 @@ static bool check_cdi(struct findings *f, const char *path, const json_t *contai
 	json_array_foreach(containers, i, c)
 		if (!json_object_get(c, "runs") && !cdi_device(spec, str_of(c, "name")))
 			finding(f, FINDING_PROBLEM,
-				"ffctl cdi --write; systemctl enable --now ffr-cdi.path keeps it current",
+				systemd_runs() ?
+					"ffctl cdi --write; systemctl enable --now ffr-cdi.path keeps it current" :
+					"ffctl cdi --write",
 				"CDI: %s has no device for container %s: it is old", path,
 				str_of(c, "name"));
 	if (f->problems == before)
@@ -276,7 +286,8 @@ void doctor_engines(struct findings *f, const char *daemon_json, const char *cdi
 	bool docker = check_daemon_json(f, daemon_json), any = check_cdi(f, cdi, containers);
 
 	if (!docker && !any)
-		finding(f, FINDING_NOTE, "docs/quickstart.md has the two ways",
+		finding(f, FINDING_NOTE,
+			"ff-hook(8) has the two ways: --runtime freeflow and --device freeflow.io/rdma",
 			"engines: none knows freeflow by one flag (%s, %s): containers are started with "
 			"the flags of ffctl container show NAME --docker",
 			daemon_json, cdi);

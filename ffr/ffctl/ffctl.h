@@ -206,6 +206,8 @@ void find_lib(char *dir); /* the same, or the program ends */
 const char *admin_socket(void);
 /* unit.c: is that what systemd says of the unit? Not where there is no systemd. */
 bool unit_is(const char *unit, const char *property, const char *value);
+/* Is systemd this machine's init? Otherwise nobody is told to use systemctl or journalctl. */
+bool systemd_runs(void);
 /* Has somebody stopped ffr.service? To connect to its socket would start it. */
 bool unit_was_stopped(void);
 const char *socket_dir(void); /* the router's runtime_dir, by the command line */
@@ -251,11 +253,13 @@ struct limit_columns {
 };
 void limit_columns(struct limit_columns *cols, const json_t *list, const char *const *heads);
 void limit_cells(const struct limit_columns *cols, struct table *t, const json_t *c);
+/* Appends the limits per second to that text: "tx-rate 1Gbit (the tenant's)". */
+void limit_rates_text(const json_t *limits, const char *whose, char *text, size_t size);
 /* A container's limits, and what is in use of its quotas. */
 void print_limits(const json_t *c);
-
-#endif
 /* Adds to `changed` each limit that differs: {"tx_rate": {"from": null, "to": 125000000}}. null: nothing is said. */
 void limit_changes(const json_t *before, const json_t *after, json_t *changed);
 /* "tx-rate: none -> 1Gbit"; false: that is the name of no limit. */
 bool limit_print_change(const char *name, const json_t *from, const json_t *to);
+
+#endif

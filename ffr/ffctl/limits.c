@@ -196,6 +196,22 @@ void limit_cells(const struct limit_columns *cols, struct table *t, const json_t
 		table_cell(t, "%s", limit_text(json_object_get(c, "limits"), cols->limit[n], buf));
 }
 
+void limit_rates_text(const json_t *limits, const char *whose, char *text, size_t size)
+{
+	char buf[LIMIT_TEXT_MAX];
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
+		const char *name = ffo_limit[i].name, *end = strrchr(name, '_');
+
+		if (!value_of(limits, i) || !end || (strcmp(end, "_rate") && strcmp(end, "_ops")) ||
+		    n >= size)
+			continue;
+		n += (size_t)snprintf(text + n, size - n, "%s%s %s (the %s's)", n ? ", " : "",
+				      option_name(i), limit_text(limits, i, buf), whose);
+	}
+}
+
 void print_limits(const json_t *c)
 {
 	static const char *const heads[] = { "LIMIT", ">VALUE", ">IN USE", "WHAT", NULL };
@@ -228,22 +244,6 @@ void print_limits(const json_t *c)
 	table_print(t);
 }
 
-/* ---- tenants --------------------------------------------------------------------------------- */
-
-void cmd_tenant_set(int argc, char **argv)
-{
-	static const struct option first[] = {
-		{ "dry-run", no_argument, NULL, 'y' },
-		{ 0 },
-	};
-	const struct option *options = limit_options(first, true);
-	json_t *request = json_pack("{s:s}", "op", "tenant_set"), *answer, *said = json_object();
-	int o;
-
-	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-		if (o == ':' || o == '?')
-			option_fail(o, argv);
-		if (o == 'y')
 void limit_changes(const json_t *before, const json_t *after, json_t *changed)
 {
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
@@ -272,6 +272,22 @@ bool limit_print_change(const char *name, const json_t *from, const json_t *to)
 	return false;
 }
 
+/* ---- tenants --------------------------------------------------------------------------------- */
+
+void cmd_tenant_set(int argc, char **argv)
+{
+	static const struct option first[] = {
+		{ "dry-run", no_argument, NULL, 'y' },
+		{ 0 },
+	};
+	const struct option *options = limit_options(first, true);
+	json_t *request = json_pack("{s:s}", "op", "tenant_set"), *answer, *said = json_object();
+	int o;
+
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (o == ':' || o == '?')
+			option_fail(o, argv);
+		if (o == 'y')
 			dry_run = true;
 		else
 			limit_take(request, o, optarg);

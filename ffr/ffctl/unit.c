@@ -30,6 +30,11 @@ bool unit_is(const char *unit, const char *property, const char *value)
 	return !strcmp(said, value);
 }
 
+bool systemd_runs(void)
+{
+	return !access("/run/systemd/system", F_OK); /* as sd_booted() */
+}
+
 bool unit_was_stopped(void)
 {
 	return !access("/run/systemd/units", F_OK) &&

@@ -5,7 +5,7 @@
 #include <string.h>
 
 const struct traffic_problem traffic_problem[NUM_TRAFFIC_PROBLEMS] = {
-	{ "throttled_ns", 0, "throttled: it waits for its rate limit, or its tenant's",
+	{ "throttled_ns", 1, "throttled: it waits for its rate limit, or its tenant's",
 	  "ffctl container show and ffctl tenant list have the limits" },
 	{ "rnr", 1, "its peers had no receive posted (RNR)",
 	  "programs post too few receives, or are too slow to post them" },
@@ -35,5 +35,5 @@ const char *advice_orchestrator(const char *why)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strstr(why, known[i].word))
 			return known[i].advice;
-	return "journalctl SYSLOG_IDENTIFIER=ffr tells more; docs/operate/several-hosts.md has the set-up";
+	return "journalctl SYSLOG_IDENTIFIER=ffr tells more; /usr/share/doc/freeflow/docs/operate/several-hosts.md has the set-up";
 }

@@ -36,8 +36,8 @@ load_moves 60 || fail "no traffic"
 # shellcheck disable=SC2016 # JavaScript
 browse "$PAGE" >"$OUT/page" <<STEPS || fail "the page: $(cat "$OUT/page")"
 until document.title === "freeflow on h0"
-until before && [...document.querySelectorAll("#containers tr")].some(tr => tr.cells[0].textContent === "h0c1" && /[1-9].* [kMG]bit/.test(tr.cells[4].textContent) && tr.cells[7].textContent !== "-")
-until [...document.querySelectorAll("#problems div")].some(d => d.className === "problem" && d.textContent.startsWith("container h0c1: throttled") && d.textContent.includes("-> ffctl container show"))
+until before && [...document.querySelectorAll("#containers tr")].some(tr => tr.cells[0].textContent === "h0c1" && /[1-9].*[kMG]bit/.test(tr.cells[4].textContent) && tr.cells[7].textContent !== "-")
+until [...document.querySelectorAll("#problems div")].some(d => d.className === "note" && d.textContent.startsWith("container h0c1: throttled") && d.textContent.includes("-> ffctl container show"))
 print [...document.querySelectorAll("#containers tr")].map(tr => tr.cells[0].textContent).sort().join(" ")
 print [...document.querySelectorAll("#peers tr")].map(tr => [...tr.cells].slice(0, 4).map(td => td.textContent).join(" ")).sort().join(", ")
 print [...document.querySelectorAll("#containers tr")].find(tr => tr.cells[0].textContent === "h0c1").cells[14].textContent
