@@ -119,7 +119,7 @@ static const struct command {
 
 /* Before the command. */
 static const char options_before[] =
-	"--admin SOCKET: the router's admin socket; default: " ADMIN_DEFAULT "\n"
+	"--admin SOCKET: the router's admin socket; default: $FFCTL_ADMIN, or " ADMIN_DEFAULT "\n"
 	"--socket-dir DIR: its runtime_dir, where containers' sockets are; default: " RUN_DEFAULT
 	"\n"
 	"--timeout SECONDS: wait so long for an answer; default: 5\n"

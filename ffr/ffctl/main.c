@@ -30,7 +30,7 @@ bool json_out;
 bool dry_run;
 int answer_s = TIMEOUT;
 void (*fail_hook)(void);
-static const char *admin_path = ADMIN_DEFAULT;
+static const char *admin_path;
 static const char *run_path = RUN_DEFAULT;
 
 /* The "code" of an error as JSON, by exit status. */
@@ -527,6 +527,9 @@ int main(int argc, char **argv)
 {
 	int at;
 
+	admin_path = getenv("FFCTL_ADMIN");
+	if (!admin_path || !*admin_path)
+		admin_path = ADMIN_DEFAULT;
 	argc = json_option(argc, argv);
 	at = global_options(argc, argv);
 	if (at == argc)

@@ -62,7 +62,19 @@ nobody "$OUT/with-rdma" a -- sh -c 'exit 7' >"$OUT/log" 2>&1
 nobody "$OUT/with-rdma" a -- as b true >"$OUT/log" 2>&1 && fail "b is there"
 grep -q 'as: no container b' "$OUT/log" || fail "$(<"$OUT/log")"
 FREEFLOW=/nonexistent "$OUT/with-rdma" a -- true >"$OUT/log" 2>&1 && fail "without freeflow"
-grep -q 'where is freeflow' "$OUT/log" || fail "$(<"$OUT/log")"
+# shellcheck disable=SC2016 # with-rdma prints it so
+grep -qF 'no /nonexistent/bin/ffr: in a clone of freeflow run make, then set FREEFLOW=$PWD/build' "$OUT/log" || fail "$(<"$OUT/log")"
+
+step "ffctl asks the job's router, and a build's folder may be relative"
+# shellcheck disable=SC2016
+(cd "$OUT" && nobody env FREEFLOW=freeflow with-rdma a -- sh -ec '
+	cd /
+	as a ibv_devices
+	ffctl container set a --tx-rate 1Gbit
+	ffctl --admin /nonexistent ping || echo "no router there"') >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
+grep -q 'ff0' "$OUT/log" || fail "$(<"$OUT/log")"
+grep -qx 'tx-rate: none -> 1Gbit' "$OUT/log" || fail "$(<"$OUT/log")"
+grep -qx 'no router there' "$OUT/log" || fail "$(<"$OUT/log")"
 after=(/tmp/with-rdma.*)
 [[ ${#after[@]} == "${#before[@]}" ]] || fail "something is left: ${after[*]}"
 exit 0
