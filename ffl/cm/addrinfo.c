@@ -207,7 +207,7 @@ static int write_event(struct cm_id *id, uint32_t event, int status, uint64_t ar
 		req.channel = to_channel(id->id.channel)->line->handle;
 		err = CM_CALL_DATA(id->ses, CM_WRITE_EVENT, &req, &arg, sizeof(arg), &resp);
 		cm_id_leave();
-	} while (err == -EIO && is_live && !id->has_device);
+	} while (err == -EIO && is_live && !id->dev);
 	return err;
 }
 

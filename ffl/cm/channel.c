@@ -312,7 +312,7 @@ static uint32_t end_of(const struct cm_channel *ch, const struct cm_id *id)
 {
 	if (!id || id->id.channel != &ch->pub || id->sync || id->is_removed)
 		return 0;
-	return id->has_device	? RDMA_CM_EVENT_DEVICE_REMOVAL :
+	return id->dev		? RDMA_CM_EVENT_DEVICE_REMOVAL :
 	       id->is_resolving ? RDMA_CM_EVENT_ADDR_ERROR :
 				  0;
 }
@@ -343,7 +343,7 @@ static struct cm_id *tell_one(struct cm_channel *ch, struct cm_packet *p)
 	p->ev.id = id->handle;
 	if (p->ev.event == RDMA_CM_EVENT_ADDR_ERROR)
 		p->ev.status = -ENODEV;
-	id->is_removed = id->has_device;
+	id->is_removed = !!id->dev;
 	id->is_resolving = false;
 	id->ev.returned++;
 	return id;

@@ -45,17 +45,22 @@ int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, in
 extern pthread_mutex_t cm_lock; /* session.c; see above */
 extern pthread_cond_t cm_acked; /* an event was acknowledged */
 
-/* ---- session.c: the router's connection manager and the device ----------------------------------- */
+/* ---- session.c: the router's connection manager and the devices ---------------------------------- */
 
-struct cm_session {
-	struct ffl_context *ctx;   /* control socket and table of ids; not a device */
-	unsigned refs;		   /* ids, lines of channels, and lists of devices */
-	unsigned device_refs;	   /* ids that are bound to the device; they share pd and xrcd */
+struct cm_device {
+	unsigned refs;		   /* ids that are bound to it; they share pd and xrcd */
 	struct ibv_context *verbs; /* programs keep it beyond their ids */
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;
+};
+
+struct cm_session {
+	struct ffl_context *ctx; /* control socket and table of ids; not a device */
+	unsigned refs;		 /* ids, lines of channels, and lists of devices */
+	struct cm_device device[FF_DEVICES_MAX];
 	struct cm_session *next; /* in session.c's list */
-	int max_qpsize;		 /* WRs of a queue */
+	/* of each device: */
+	int max_qpsize; /* WRs of a queue */
 	uint8_t max_initiator_depth, max_responder_resources;
 };
 
@@ -64,12 +69,12 @@ struct cm_session *cm_session_get(void);
 /* Another reference; the caller has one. */
 struct cm_session *cm_session_ref(struct cm_session *s);
 void cm_session_put(struct cm_session *s);
-/* Bind an id to ff0: id.verbs and id.pd. 0 or -errno; once for each id. */
+/* Bind an id to the device that has its address: id.verbs and id.pd. 0 or -errno; once for each id. */
 struct cm_id;
 int cm_device_get(struct cm_id *id);
-void cm_device_put(struct cm_session *s);
-/* The XRC domain that ids of the session share, while one of them is bound. NULL: errno. */
-struct ibv_xrcd *cm_device_xrcd(struct cm_session *s);
+void cm_device_put(struct cm_id *id);
+/* The XRC domain that the ids of a device share, while one of them is bound. NULL: errno. */
+struct ibv_xrcd *cm_device_xrcd(struct cm_id *id);
 
 #define CM_CALL(s, NAME, req, resp) FFL_CALL((s)->ctx, NAME, req, resp)
 /* With the request's tail: private data. */
@@ -184,9 +189,9 @@ struct cm_mc {
 struct cm_id {
 	struct rdma_cm_id id;
 	struct cm_session *ses;
+	struct cm_device *dev; /* that it holds a reference to, or NULL */
 	uint32_t handle;
 	bool sync;	    /* id.channel is its own; calls wait for their event */
-	bool has_device;    /* holds a reference to the device */
 	bool connect_error; /* REJECTED and DISCONNECTED would only repeat it */
 	bool is_removed;    /* DEVICE_REMOVAL was made for it; cm_lock */
 	bool is_resolving;  /* ADDR_RESOLVED or ADDR_ERROR is to come; cm_lock */
@@ -279,7 +284,7 @@ void cm_renew_forked(void); /* in a child */
 			is_live_ = cm_id_enter(i);                                                 \
 			(req)->id = (i)->handle;                                                   \
 			err_ = CM_CALL((i)->ses, NAME, req, resp);                                 \
-			if (err_ != -EIO || !is_live_ || (i)->has_device)                          \
+			if (err_ != -EIO || !is_live_ || (i)->dev)                                 \
 				break;                                                             \
 			cm_id_leave();                                                             \
 		}                                                                                  \

@@ -76,8 +76,8 @@ static void id_free(struct cm_id *id)
 		id->mcs = mc->next;
 		free(mc);
 	}
-	if (id->has_device)
-		cm_device_put(id->ses);
+	if (id->dev)
+		cm_device_put(id);
 	if (id->sync)
 		cm_channel_free(to_channel(id->id.channel));
 	cm_session_put(id->ses);
@@ -253,7 +253,7 @@ int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path)
 	memcpy(addr->addr.ibaddr.sgid.raw, id->path.sgid, sizeof(id->path.sgid));
 	memcpy(addr->addr.ibaddr.dgid.raw, id->path.dgid, sizeof(id->path.dgid));
 	addr->addr.ibaddr.pkey = htobe16(id->path.pkey);
-	if (id->has_device)
+	if (id->dev)
 		return 0;
 	id->id.port_num = id->path.port_num;
 	cm_id_keep(); /* of the session that it has now */
@@ -347,7 +347,7 @@ int cm_id_resolve_addr(struct cm_id *id, const struct sockaddr *src, const struc
 		if (err)
 			set_resolving(id, false);
 		cm_id_leave();
-	} while (err == -EIO && is_live && !id->has_device);
+	} while (err == -EIO && is_live && !id->dev);
 	if (err)
 		return err;
 	memcpy(&id->id.route.addr.dst_storage, dst, dst_len);

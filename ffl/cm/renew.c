@@ -42,7 +42,7 @@ void cm_renew_forked(void)
 
 static bool survives(const struct cm_channel *ch, const struct cm_id *id)
 {
-	return id && id->id.channel == &ch->pub && !id->has_device && !id->is_removed;
+	return id && id->id.channel == &ch->pub && !id->dev && !id->is_removed;
 }
 
 static int set_options(struct cm_session *s, const struct cm_id *id, uint32_t handle)
@@ -261,7 +261,7 @@ bool cm_channel_is_live(struct cm_channel *ch)
 bool cm_id_enter(struct cm_id *id)
 {
 	pthread_mutex_lock(&renew_lock);
-	return id->has_device || cm_channel_is_live(to_channel(id->id.channel));
+	return id->dev || cm_channel_is_live(to_channel(id->id.channel));
 }
 
 void cm_id_keep(void)
@@ -318,7 +318,7 @@ static int look(struct cm_channel *ch)
 {
 	if (ch->closed)
 		return -EBADF;
-	if (ch->own && (!ch->own->is_listening || ch->own->has_device))
+	if (ch->own && (!ch->own->is_listening || ch->own->dev))
 		return -EIO;
 	if (!has_ended(ch->line))
 		return 0;

@@ -60,7 +60,7 @@ static enum ibv_qp_state to_rts(struct cm_id *id, uint32_t *handle)
 
 	*handle = 0;
 	/* a QP that the program has put there may be another device's: it is moved by the program */
-	if (!qp || qp->context != id->ses->verbs || qp->qp_type == IBV_QPT_UD)
+	if (!qp || qp->context != id->id.verbs || qp->qp_type == IBV_QPT_UD)
 		return IBV_QPS_UNKNOWN;
 	*handle = qp->handle;
 	return ffl_qp_set_state(to_qp(qp), IBV_QPS_RTS);
@@ -203,7 +203,7 @@ static int create_cqs(struct rdma_cm_id *id, uint32_t send_size, uint32_t recv_s
 
 static int xrcd_of(struct rdma_cm_id *id, struct ibv_xrcd **xrcd)
 {
-	*xrcd = cm_device_xrcd(to_id(id)->ses);
+	*xrcd = cm_device_xrcd(to_id(id));
 	return *xrcd ? 0 : -errno;
 }
 

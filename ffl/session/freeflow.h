@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * freeflow.h - what freeflow's libibverbs.so.1 has beyond the verbs; for programs, installed as /usr/include/freeflow.h.
+ * freeflow.h - what freeflow's libibverbs.so.1 has beyond the verbs, for programs. It is /usr/include/freeflow.h.
  */
 #ifndef FREEFLOW_H
 #define FREEFLOW_H

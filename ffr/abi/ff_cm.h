@@ -16,7 +16,8 @@
  * call of the program's is one message: the CM's session imports from the device's (IMPORT_DEVICE),
  * and the requests that name a QP mean one of that session, by its handle there. CM_CREATE_QP makes
  * one and moves it to INIT (UD: to RTS), CM_ACCEPT and CM_ESTABLISH move it from INIT to RTS before
- * the peer hears of it. Where they fail its state is what it was.
+ * the peer hears of it. Where they fail its state is what it was. Where a container has several devices,
+ * CM_DEVICE says which one an id is on; the CM's session then imports from a session of that device.
  *
  * Events come out of a channel's descriptor, the one that CREATE_CHANNEL gave: one packet is one
  * struct ff_cm_event followed by `private_data_len` bytes. The router keeps what a channel does not
@@ -140,6 +141,18 @@ struct ff_cm_query_resp {
 	uint8_t port_num; /* 0: not bound to a device */
 	uint8_t sl, mtu /* enum ibv_mtu */, packet_life_time, traffic_class, hop_limit;
 	uint32_t flow_label, qkey;
+};
+/*
+ * CM_DEVICE: which of the container's devices the id is on: the first one whose first GID is the id's source
+ * address, or device 0. From now on the QPs that the id's requests name are those of the session of that
+ * device from which this one imports, and the GID indices that the id's events and attributes have are that
+ * device's. Until then the id is on device 0. -EINVAL: the id has no source address yet.
+ */
+struct ff_cm_device_req {
+	uint32_t id;
+};
+struct ff_cm_device_resp {
+	uint32_t device;
 };
 /* CM_LISTEN: an unbound id is bound to a port of the router's choice on the wildcard address. */
 struct ff_cm_listen_req {

@@ -124,7 +124,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(55, CM_JOIN, cm_join, ff_none, 0)                                                        \
 	X(56, CM_LEAVE, cm_leave, ff_none, 0)                                                      \
 	X(57, CM_WRITE_EVENT, cm_write_event, ff_cm_byte, 0)                                       \
-	X(58, CM_CREATE_QP, cm_create_qp, ff_none, 0)
+	X(58, CM_CREATE_QP, cm_create_qp, ff_none, 0)                                              \
+	X(59, CM_DEVICE, cm_device, ff_none, 0)
 #define FF_LATER_MSGS(X)                                                                           \
 	X(60, ALLOC_MW, alloc_mw, ff_none, 0)                                                      \
 	X(61, DEALLOC_MW, dealloc_mw, ff_none, 0)                                                  \
@@ -811,7 +812,8 @@ struct ff_destroy_qp_resp {
 /*
  * IMPORT_DEVICE: from now on PDs and MRs of that session of the container can be imported here, and
  * its QPs used for connections (ff_cm.h).
- * Handles of the requests are its handles. -ENODEV: it has ended.
+ * Handles of the requests are its handles. -ENODEV: it has ended. A session may import one session of each of the
+ * container's devices; PDs and MRs are those of the first one.
  */
 struct ff_import_device_req {
 	uint8_t token[FF_TOKEN_SZ];

@@ -177,6 +177,11 @@ static void set_loopback(struct cm_addr *a, const struct container *c)
 
 /* ---- what the client may know --------------------------------------------------------------- */
 
+uint8_t cm_sgid_index(const struct cm_id *id)
+{
+	return (uint8_t)gid_of_device(id->cont->c, id->device, id->sgid_index);
+}
+
 void cm_id_path(const struct cm_id *id, struct ff_cm_query_resp *path)
 {
 	memset(path, 0, sizeof(*path));

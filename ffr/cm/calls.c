@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "ffr/cm/internal.h"
+#include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
 #include "ffr/ctl/import.h"
 
@@ -127,6 +128,19 @@ static int ctl_cm_query(struct ctl_call *c, const struct ff_cm_query_req *req,
 	return 0;
 }
 
+static int ctl_cm_device(struct ctl_call *c, const struct ff_cm_device_req *req,
+			 struct ff_cm_device_resp *resp)
+{
+	const struct container_ctl *ct = c->s->cont->ctl;
+	struct cm_id *id = cm_id_get(c->s, req->id);
+
+	if (!id || !id->attached)
+		return -EINVAL;
+	id->device = (uint8_t)gid_device(c->s->cont, ct->devices, id->sgid_index);
+	resp->device = id->device;
+	return 0;
+}
+
 static int ctl_cm_init_qp_attr(struct ctl_call *c, const struct ff_cm_init_qp_attr_req *req,
 			       struct ff_cm_init_qp_attr_resp *resp)
 {
@@ -147,8 +161,8 @@ static int ctl_cm_create_qp(struct ctl_call *c, const struct ff_cm_create_qp_req
 	struct ff_destroy_qp_resp gone;
 	int err;
 
-	dev.s = import_source(c->s);
-	if (!id || !dev.s)
+	dev.s = id ? import_source(c->s, id->device) : NULL;
+	if (!dev.s)
 		return -EINVAL;
 	err = ctl_create_qp(&dev, &req->qp, &resp->qp);
 	if (err)

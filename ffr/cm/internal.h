@@ -325,7 +325,8 @@ struct cm_id {
 
 	struct cm_addr src, dst;
 	union ibv_gid sgid, dgid; /* the path's */
-	uint8_t sgid_index;
+	uint8_t sgid_index;	  /* in the container's table */
+	uint8_t device;		  /* whose QPs the client means: CM_DEVICE */
 	struct cm_port *port;
 	LIST_ENTRY(cm_id) of_port;
 	struct timer timer; /* always armed, at UINT64_MAX for never: arming it cannot fail */
@@ -434,6 +435,8 @@ void cm_chan_put(struct cm_chan *chan);
  */
 struct cm_event *cm_event_send(struct cm_id *id, struct ff_cm_event *ev, const void *pd,
 			       uint32_t pd_len, uint32_t pd_size);
+/* The index of the id's source address in the table of its device, which is what the client knows. */
+uint8_t cm_sgid_index(const struct cm_id *id);
 /* What the client may know of the id's addresses and path. */
 void cm_id_path(const struct cm_id *id, struct ff_cm_query_resp *path);
 /* An event without parameters, but the path where that is the news. */

@@ -19,7 +19,7 @@ int cm_join(struct cm_id *id, const struct ff_cm_join_req *req, uint32_t *num)
 		.ud_qp_num = 0xffffff,
 		.ud_hop_limit = CM_HOP_LIMIT,
 		.ud_traffic_class = id->tos,
-		.ud_sgid_index = id->sgid_index,
+		.ud_sgid_index = cm_sgid_index(id),
 	};
 	struct cm_addr group;
 	struct cm_mc *mc;

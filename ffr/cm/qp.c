@@ -124,8 +124,14 @@ static int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_
 
 int cm_qp_attr_told(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp)
 {
-	if (has_ib_cm(id))
-		return cm_qp_attr(id, qp_state, resp);
+	int err;
+
+	if (has_ib_cm(id)) {
+		err = cm_qp_attr(id, qp_state, resp);
+		if (resp->mask & IBV_QP_AV)
+			resp->attr.ah.sgid_index = cm_sgid_index(id);
+		return err;
+	}
 	if (!id->attached || qp_state > IBV_QPS_ERR)
 		return -EINVAL;
 	resp->attr.qp_state = (uint8_t)qp_state;
@@ -136,7 +142,7 @@ int cm_qp_attr_told(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_at
 
 static struct qp *client_qp(const struct cm_id *id, uint32_t handle)
 {
-	struct session *dev = import_source(id->o.ses);
+	struct session *dev = import_source(id->o.ses, id->device);
 
 	return dev ? qp_get(dev, handle) : NULL;
 }
@@ -169,7 +175,7 @@ int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state)
 int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources,
 		  uint8_t initiator_depth)
 {
-	struct session *dev = import_source(id->o.ses);
+	struct session *dev = import_source(id->o.ses, id->device);
 	struct qp *qp = dev ? qp_named(dev, handle) : NULL;
 	struct ff_modify_qp_req step[2];
 	struct ff_qp_attr *rtr = &step[0].attr, *rts = &step[1].attr;

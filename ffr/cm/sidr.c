@@ -130,7 +130,7 @@ void cm_recv_sidr_rep(struct cm_id *id, const struct cm_msg *m)
 		.ud_qkey = m->param.qkey,
 		.ud_hop_limit = CM_HOP_LIMIT,
 		.ud_traffic_class = id->tos,
-		.ud_sgid_index = id->sgid_index,
+		.ud_sgid_index = cm_sgid_index(id),
 	};
 
 	if (id->state != CM_SIDR_REQ_SENT)

@@ -5,7 +5,8 @@
  * Who has the context's cmd_fd may import its device: what the descriptor refers to holds a token,
  * which HELLO gave to the session that opened it. The importer has a session of its own (queues,
  * events, limits), usually in another process of the container, and may name PDs and MRs of the
- * first, its source, there.
+ * first, its source, there. The connection manager's session of a program imports from a session of each device
+ * that the program uses.
  *
  * An imported PD is a handle in the importer's table, `of` the real one; pd_get() gives the real
  * one, so that keys of MRs in it work for QPs that the importer makes in it. An imported MR has
@@ -21,12 +22,13 @@
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
 
-struct session *import_source(struct session *s)
+struct session *import_source(struct session *s, unsigned device)
 {
+	uint32_t of = s->import.of[device];
 	struct session *from;
 
 	LIST_FOREACH(from, &s->cont->sessions, entry)
-		if (s->import.of && from->id == s->import.of && from != s && !from->closing)
+		if (of && from->id == of && from != s && !from->closing)
 			return from;
 	return NULL;
 }
@@ -34,18 +36,22 @@ struct session *import_source(struct session *s)
 int ctl_import_device(struct ctl_call *c, const struct ff_import_device_req *req,
 		      struct ff_import_device_resp *resp)
 {
+	static const uint32_t none[FF_DEVICES_MAX];
 	struct session *from;
+	uint32_t *of;
 
-	if (c->s->import.of)
-		return -EINVAL;
 	LIST_FOREACH(from, &c->s->cont->sessions, entry)
 		if (from != c->s && !from->closing &&
 		    !memcmp(from->import.token, req->token, sizeof(from->import.token)))
 			break;
 	if (!from)
 		return -ENODEV;
-	c->s->import.of = resp->session = from->id;
-	c->s->device = from->device;
+	of = c->s->import.of;
+	if (of[from->device])
+		return -EINVAL;
+	if (!memcmp(of, none, sizeof(none)))
+		c->s->device = from->device;
+	of[from->device] = resp->session = from->id;
 	return 0;
 }
 
@@ -77,7 +83,7 @@ static struct pd *import_of_pd(struct session *s, struct pd *real)
 int ctl_import_pd(struct ctl_call *c, const struct ff_import_pd_req *req,
 		  struct ff_import_pd_resp *resp)
 {
-	struct session *from = import_source(c->s);
+	struct session *from = import_source(c->s, c->s->device);
 	struct pd *real, *h;
 	int err;
 
@@ -99,7 +105,7 @@ int ctl_import_pd(struct ctl_call *c, const struct ff_import_pd_req *req,
 int ctl_import_mr(struct ctl_call *c, const struct ff_import_mr_req *req,
 		  struct ff_import_mr_resp *resp)
 {
-	struct session *from = import_source(c->s);
+	struct session *from = import_source(c->s, c->s->device);
 	struct pd *pd = pd_get(c->s, req->pd);
 	struct mr *mr;
 

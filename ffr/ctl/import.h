@@ -12,8 +12,8 @@ struct ctl_call;
 /* DEALLOC_PD of an imported PD: of this session's handle only, or of the PD itself. 0 or -errno. */
 int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport);
 
-/* The session that this one imports from, or NULL. */
-struct session *import_source(struct session *s);
+/* The session of that device of the container from which this one imports, or NULL. */
+struct session *import_source(struct session *s, unsigned device);
 
 /* The end of a session, when its objects are gone. */
 void import_session_free(struct session *s);

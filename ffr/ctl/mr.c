@@ -338,7 +338,7 @@ void ctl_mr_leave_all(struct ctl *ctl, struct session *s)
 int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 		 struct ff_dereg_mr_resp *resp)
 {
-	struct session *s = req->imported ? import_source(c->s) : c->s;
+	struct session *s = req->imported ? import_source(c->s, c->s->device) : c->s;
 	struct mr *mr = s ? mr_handle_get(s, req->mr) : NULL;
 	int err;
 

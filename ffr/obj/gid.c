@@ -27,6 +27,14 @@ uint32_t gid_of_device(const struct container *c, unsigned device, uint32_t inde
 	return own && (index == own || index == own + 1) ? index - own : index;
 }
 
+unsigned gid_device(const struct container *c, unsigned num_devices, uint32_t index)
+{
+	for (unsigned i = 0; i < num_devices; i++)
+		if (gid_of_device(c, i, GID_ADDR_V2) == index)
+			return i;
+	return 0;
+}
+
 int gid_nic_index(const struct container *c)
 {
 	return c->has_nic_gid ? (int)GID_TABLE_LEN(c->num_gids) : -1;

@@ -52,6 +52,10 @@ struct gid_entry gid_entry(const struct container *c, uint32_t index);
  * devices, which all have its GIDs: those of its addresses are dealt out, and a device's own is in the first place.
  */
 uint32_t gid_of_device(const struct container *c, unsigned device, uint32_t index);
+/*
+ * The first of the container's devices that has that entry of the container's table in the first place, or device 0.
+ */
+unsigned gid_device(const struct container *c, unsigned num_devices, uint32_t index);
 /* Where the container has that GID, as RoCE v2; -1: it is not its. */
 int gid_index(const struct container *c, const union ibv_gid *gid);
 /* That of the host's NIC, or -1: the container has it not. */

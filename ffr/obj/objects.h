@@ -317,8 +317,8 @@ struct ses_mem {
 /* ctl/import.c, [ctl] */
 struct ses_import {
 	uint8_t token[FF_TOKEN_SZ]; /* who has it may import from this session */
-	uint32_t of;		    /* id of the session that it imports from, 0: none */
-	LIST_HEAD(, pd) pds;	    /* handles of imported PDs, also those given back */
+	uint32_t of[FF_DEVICES_MAX]; /* ids of the sessions that it imports from, by their device; 0: none */
+	LIST_HEAD(, pd) pds; /* handles of imported PDs, also those given back */
 };
 
 /* ctl/session.c, [ctl]: how far its end has come */

@@ -69,11 +69,78 @@ for i in 0 1 2; do
 	(($(bytes mlx5_0) + $(bytes mlx5_1) + $(bytes mlx5_2) - $(bytes mlx5_$i) == others)) || fail "another one's grew with mlx5_$i"
 done
 
-step "rdma_cm uses the first one"
-"$LAB" exec "$A" -- rping -s -a 10.88.0.9 -C 5 >"$OUT/server" 2>&1 &
-SERVER_JOB=$!
-wait_for 60 inside "$B" rping -c -a 10.88.0.9 -C 5 >"$OUT/client" 2>&1 || fail "$(<"$OUT/client")"
-wait $SERVER_JOB || fail "rping: $(<"$OUT/server")"
+step "rdma_cm: an id is on the device of its address"
+gcc -Wall -Wextra -x c -o "$OUT/cm_devices" - -lrdmacm -libverbs <<'C' || fail "gcc"
+#include <arpa/inet.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+
+static const char *name(const struct rdma_cm_id *id)
+{
+	return id->verbs ? ibv_get_device_name(id->verbs->device) : "none";
+}
+
+/* The devices, then for each address the device of an id that is bound to it, and of one that resolves from it. */
+int main(int argc, char **argv)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(1) };
+	struct ibv_context **list = rdma_get_devices(NULL);
+	struct rdma_cm_id *id;
+
+	for (int i = 0; list && list[i]; i++)
+		printf("%s ", ibv_get_device_name(list[i]->device));
+	inet_pton(AF_INET, argv[1], &to.sin_addr);
+	for (int i = 2; i < argc; i++) {
+		struct sockaddr_in sin = { .sin_family = AF_INET };
+
+		inet_pton(AF_INET, argv[i], &sin.sin_addr);
+		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) || rdma_bind_addr(id, (struct sockaddr *)&sin))
+			return 1;
+		printf("%s ", name(id));
+		rdma_destroy_id(id);
+		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) ||
+		    rdma_resolve_addr(id, (struct sockaddr *)&sin, (struct sockaddr *)&to, 2000))
+			return 2;
+		printf("%s ", name(id));
+		rdma_destroy_id(id);
+	}
+	return 0;
+}
+C
+out=$(inside "$A" "$OUT/cm_devices" 10.88.0.11 0.0.0.0 10.88.0.9 10.88.0.10) || fail "cm_devices ended with $?"
+[[ $(xargs <<<"$out") == "mlx5_0 mlx5_1 mlx5_2 none mlx5_0 mlx5_0 mlx5_0 mlx5_1 mlx5_1" ]] || fail "$out"
+
+step "rdma_cm: its bytes are those of that device, from both sides, RC and UD"
+moved() { # DEVICE BYTES: its counter has grown by so much, and no other one's has
+	local rx=$(($(bytes "$1") - was))
+	((rx >= $2 / 4 && $(bytes mlx5_0) + $(bytes mlx5_1) + $(bytes mlx5_2) - was - rx == others))
+}
+by_cm() { # SERVER'S CONTAINER, DEVICE, SIZE, SERVER'S COMMAND -- CLIENT'S COMMAND
+	local in=$1 other=$B device=$2 size=$3 server=()
+	[[ $in == "$A" ]] || other=$A
+	shift 3
+	while [[ $1 != -- ]]; do
+		server+=("$1")
+		shift
+	done
+	shift
+	was=$(bytes "$device") others=$(($(bytes mlx5_0) + $(bytes mlx5_1) + $(bytes mlx5_2) - $(bytes "$device")))
+	"$LAB" exec "$in" -- "${server[@]}" >"$OUT/server" 2>&1 &
+	SERVER_JOB=$!
+	wait_for 60 inside "$other" "$@" >"$OUT/client" 2>&1 || fail "$*: $(<"$OUT/client")"
+	wait $SERVER_JOB || fail "${server[*]}: $(<"$OUT/server")"
+	wait_for 60 moved "$device" "$size" || fail "$device: $(bytes mlx5_0) $(bytes mlx5_1) $(bytes mlx5_2), $was and $others before"
+}
+i=0
+for ip in 10.88.0.9 10.88.0.10; do
+	by_cm "$A" mlx5_$i 40000 rping -s -a $ip -C 10 -S 4000 -- rping -c -V -a $ip -C 10 -S 4000
+	by_cm "$A" mlx5_$i 50000 ucmatose -b $ip -C 5 -S 10000 -- ucmatose -s $ip -C 5 -S 10000
+	by_cm "$B" mlx5_$i 50000 ucmatose -b 10.88.0.11 -C 5 -S 10000 -- ucmatose -s 10.88.0.11 -b $ip -C 5 -S 10000
+	by_cm "$A" mlx5_$i 5000 udaddy -b $ip -C 5 -S 1000 -- udaddy -s $ip -C 5 -S 1000
+	by_cm "$B" mlx5_$i 5000 udaddy -b 10.88.0.11 -C 5 -S 1000 -- udaddy -s 10.88.0.11 -b $ip -C 5 -S 1000
+	((++i))
+done
+by_cm "$A" mlx5_1 40000 rping -s -C 10 -S 4000 -- rping -c -V -a 10.88.0.10 -C 10 -S 4000 # it listens on all addresses
 
 step "UCX: the name is matched, and nothing is taken for mlx5's hardware"
 inside "$A" ucx_info -d >"$OUT/info" 2>&1 || fail "ucx_info ended with $?"
@@ -90,11 +157,10 @@ was=$(bytes mlx5_1)
 inside "$B" env UCX_NET_DEVICES=mlx5_7:1 UCX_TLS=rc,ud,self UCX_LOG_LEVEL=error ucx_perftest -t tag_bw -s 65536 -n 50 -p $PORT \
 	"$A" >"$OUT/client" 2>&1 || fail "ucx_perftest: $(<"$OUT/client")"
 wait $SERVER_JOB || fail "ucx_perftest: $(<"$OUT/server")"
-i=1
-moved() {
+used() {
 	(($(bytes mlx5_1) - was >= 50 * 65536 / 4))
 }
-wait_for 60 moved || fail "UCX has not used mlx5_1: $(($(bytes mlx5_1) - was)) words"
+wait_for 60 used || fail "UCX has not used mlx5_1: $(($(bytes mlx5_1) - was)) words"
 
 if gcc -x c -o "$OUT/direct" - -libverbs -lmlx5 2>/dev/null <<'C'; then
 #include <infiniband/mlx5dv.h>

@@ -58,17 +58,18 @@ void cm_session_put(struct cm_session *s)
 int cm_device_get(struct cm_id *id)
 {
 	static struct ibv_context verbs;
+	static struct cm_device dev;
 
 	if (cm_router.device_ret)
 		return cm_router.device_ret;
 	cm_router.devices++;
-	id->has_device = true;
+	id->dev = &dev;
 	id->id.verbs = &verbs;
 	return 0;
 }
-void cm_device_put(struct cm_session *s)
+void cm_device_put(struct cm_id *id)
 {
-	(void)s;
+	(void)id;
 	cm_router.devices--;
 }
 int cm_qp_response(struct cm_id *id, const struct ff_cm_ece *ece)

@@ -12,6 +12,7 @@
 #include "tests/rig/unit/cm_rig.h"
 #include "tests/rig/unit/ctl_calls.h"
 #include "ffr/cm/internal.h"
+#include "ffr/ctl/container.h"
 
 #define PORT 7471
 
@@ -266,6 +267,140 @@ static void events_have_the_path(void **state)
 	assert_memory_equal(&p.ev.path, &q, sizeof(q));
 }
 
+/* ---- several devices ---------------------------------------------------------------------------- */
+
+#define B_SECOND_IP "0.0.0.9"
+
+static void two_devices(struct container *c)
+{
+	struct container_ctl *ct = c->ctl;
+
+	c->gid[1] = c->gid[0];
+	c->gid[1].raw[15] = 9;
+	c->num_gids = 2;
+	ct->devices = 2;
+}
+
+/* Another session of b's, of that device, from which its CM's session may import. */
+static struct program on_device(uint32_t device)
+{
+	struct ff_device_req req = { .index = device };
+	struct ff_device_resp resp;
+	struct program p = { .cm = b.cm };
+
+	program_device(&p, 1, false);
+	assert_int_equal(RIG_CALL(g, p.dev, DEVICE, &req, &resp), 0);
+	return p;
+}
+
+static int import(const struct program *p)
+{
+	struct ff_import_device_req req;
+	struct ff_import_device_resp resp;
+
+	memcpy(req.token, p->ses->import.token, sizeof(req.token));
+	return RIG_CALL(g, b.cm.sock, IMPORT_DEVICE, &req, &resp);
+}
+
+static int device_of(uint32_t id, uint32_t *device)
+{
+	struct ff_cm_device_req req = { .id = id };
+	struct ff_cm_device_resp resp;
+	int err = RIG_CALL(g, b.cm.sock, CM_DEVICE, &req, &resp);
+
+	*device = resp.device;
+	return err;
+}
+
+static uint8_t sgid_index_of_join(uint32_t id)
+{
+	struct cm_packet p;
+	uint32_t mc;
+
+	assert_int_equal(cm_do_join(&b.cm, id, 1, "239.1.1.1", RDMA_MC_JOIN_FLAG_FULLMEMBER, &mc),
+			 0);
+	cm_expect(&b.cm, id, RDMA_CM_EVENT_MULTICAST_JOIN, &p);
+	return p.ev.ud_sgid_index;
+}
+
+/* The device of an id is the one whose first GID is the id's address, and its QPs are of that device's session. */
+static void an_id_is_on_the_device_of_its_address(void **state)
+{
+	struct ff_cm_create_qp_resp resp;
+	struct program first, second;
+	uint32_t wild = cm_new(&b.cm, RDMA_PS_TCP), id0 = cm_new(&b.cm, RDMA_PS_TCP),
+		 id1 = cm_new(&b.cm, RDMA_PS_TCP), device;
+
+	(void)state;
+	two_devices(g->c[1]);
+	first = on_device(0);
+	second = on_device(1);
+	assert_int_equal(import(&first), -EINVAL); /* b.dev is of device 0, too */
+	assert_int_equal(cm_do_bind(&b.cm, wild, cm_sa("0.0.0.0", 0), NULL), 0);
+	assert_int_equal(cm_do_bind(&b.cm, id0, cm_sa(B_IP, 0), NULL), 0);
+	assert_int_equal(cm_do_bind(&b.cm, id1, cm_sa(B_SECOND_IP, 0), NULL), 0);
+	assert_int_equal(device_of(wild, &device), -EINVAL);
+	assert_int_equal(device_of(id0 + 0x10000, &device), -EINVAL);
+	assert_int_equal(device_of(id0, &device), 0);
+	assert_int_equal(device, 0);
+
+	/* a library that does not ask has device 0 only */
+	make(&b, id1);
+	assert_int_equal(device_of(id1, &device), 0);
+	assert_int_equal(device, 1);
+	assert_int_equal(create(&b, id1, IBV_QPT_RC, &resp),
+			 -EINVAL); /* nothing is imported for it */
+	assert_int_equal(import(&second), 0);
+	assert_int_equal(import(&second), -EINVAL);
+	assert_int_equal(second.ses->tab[OBJ_QP].used, 0);
+	make(&second, id1);
+	assert_int_equal(second.ses->tab[OBJ_QP].used, 1);
+	make(&b, id0);
+	assert_int_equal(second.ses->tab[OBJ_QP].used, 1);
+	close(first.dev);
+	close(second.dev);
+}
+
+/* Each device has its own address in the first place, and the router keeps the container's index. */
+static void gid_indices_are_those_of_the_device(void **state)
+{
+	struct ff_cm_init_qp_attr_resp attr;
+	struct program second;
+	struct cm_packet p;
+	uint32_t id, ud, qp, device;
+
+	(void)state;
+	two_devices(g->c[1]);
+	second = on_device(1);
+	assert_int_equal(import(&second), 0);
+	ud = cm_new(&b.cm, RDMA_PS_UDP);
+	assert_int_equal(cm_do_bind(&b.cm, ud, cm_sa(B_SECOND_IP, 0), NULL), 0);
+	assert_int_equal(sgid_index_of_join(ud), 4);
+	assert_int_equal(device_of(ud, &device), 0);
+	assert_int_equal(sgid_index_of_join(ud), 0);
+
+	cm_listener(&a.cm, RDMA_PS_TCP, PORT, 0);
+	id = cm_new(&b.cm, RDMA_PS_TCP);
+	assert_int_equal(cm_do_resolve(&b.cm, id, cm_sa(B_SECOND_IP, 0), cm_sa(A_IP, PORT), 1000),
+			 0);
+	cm_expect(&b.cm, id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+	assert_int_equal(device_of(id, &device), 0);
+	assert_int_equal(device, 1);
+	assert_int_equal(cm_do_route(&b.cm, id), 0);
+	cm_expect(&b.cm, id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+	qp = make(&second, id);
+	assert_int_equal(cm_do_connect(&b.cm, id, NULL, 0), 0);
+	cm_expect(&a.cm, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+	assert_int_equal(cm_do_accept(&a.cm, p.ev.id, 1, NULL, 0), 0);
+	cm_expect(&b.cm, id, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL);
+	assert_int_equal(cm_do_attr(&b.cm, id, IBV_QPS_RTR, &attr), 0);
+	assert_int_equal(attr.attr.ah.sgid_index, 0);
+	assert_int_equal(establish_with(&second, id, qp), 0);
+	assert_int_equal(query(&second, qp).ah.sgid_index, 0);
+	assert_int_equal(qp_get(second.ses, qp)->attr.ah.sgid_index, 4);
+	close(second.dev);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -274,5 +409,6 @@ int main(void)
 	return UNIT_RUN(TEST(both_sides_are_moved), TEST(refused_means_unchanged),
 			TEST(only_of_the_imported_session),
 			TEST(a_qp_that_cannot_be_used_is_not_made), TEST(ud_is_ready_at_once),
-			TEST(events_have_the_path));
+			TEST(events_have_the_path), TEST(an_id_is_on_the_device_of_its_address),
+			TEST(gid_indices_are_those_of_the_device));
 }

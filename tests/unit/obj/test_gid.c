@@ -90,6 +90,11 @@ static void devices_are_dealt_addresses(void **state)
 		assert_memory_equal(gid_entry(&c, gid_of_device(&c, d, 4)).gid.raw,
 				    d % 2 ? first.raw : second.raw, 16);
 	}
+	assert_int_equal(gid_device(&c, 3, GID_ADDR_V2), 0);
+	assert_int_equal(gid_device(&c, 3, gid_index_of_addr(1)), 1);
+	/* no device has it in the first place */
+	assert_int_equal(gid_device(&c, 1, gid_index_of_addr(1)), 0);
+	assert_int_equal(gid_device(&c, 3, GID_LOCAL_V2), 0);
 	c.num_gids = 0;
 	assert_int_equal(gid_of_device(&c, 3, 0), 0);
 }

@@ -45,7 +45,7 @@ enum ibv_qp_state ffl_qp_set_state(struct ffl_qp *q, enum ibv_qp_state state)
 	{                                                                                          \
 		abort();                                                                           \
 	}
-NOT_CALLED(struct ibv_xrcd *, cm_device_xrcd, struct cm_session *s)
+NOT_CALLED(struct ibv_xrcd *, cm_device_xrcd, struct cm_id *id)
 NOT_CALLED(struct ibv_qp *, ffl_create_qp_by, struct ibv_context *c,
 	   struct ibv_qp_init_attr_ex *attr, const struct ffl_qp_maker *by)
 NOT_CALLED(void, ffl_qp_attr_from_ff, struct ibv_qp_attr *to, const struct ff_qp_attr *a)
@@ -65,12 +65,12 @@ NOT_CALLED(int, ibv_set_ece, struct ibv_qp *q, struct ibv_ece *ece)
 static int setup(void **state)
 {
 	(void)state;
-	ses = (struct cm_session){ .ctx = &ctx, .verbs = &device };
+	ses = (struct cm_session){ .ctx = &ctx };
 	qp = (struct ffl_qp){ .qp = { .context = &device,
 				      .handle = 5,
 				      .state = IBV_QPS_INIT,
 				      .qp_type = IBV_QPT_RC } };
-	id = (struct cm_id){ .ses = &ses, .id.qp = &qp.qp };
+	id = (struct cm_id){ .ses = &ses, .id = { .verbs = &device, .qp = &qp.qp } };
 	answer = 0;
 	return 0;
 }
