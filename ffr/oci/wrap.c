@@ -3,9 +3,12 @@
  * wrap.c - freeflow-runc: an OCI runtime for engines without CDI (Docker before 25). freeflow-runc puts our hooks into
  * the configuration of a container that is about to be created, and then executes runc. Its own options stand before
  * runc's, in the engine's configuration (runtimeArgs): --freeflow-runtime=PATH, and the hook's options (main.c) as
- * --freeflow-OPTION.
+ * --freeflow-OPTION or --freeflow-OPTION=VALUE.
+ *
+ * Tests: system/runtime_options.sh, system/runtime_docker.sh
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,11 +52,68 @@ int wrap_config(json_t *config, const char *hook, const char *const *args)
 		       0;
 }
 
-static void fail(const char *what, const char *why)
+/* The file for a runtime's messages (runc's --log), or NULL. */
+static const char *log_file;
+
+/* Engines show what the runtime's log says, and not its standard error. */
+__attribute__((noreturn)) static void fail(const char *what, const char *why)
 {
-	fprintf(stderr, "freeflow-runc: %s: %s\n", what, why);
+	int fd = log_file ? open(log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+				 0600) :
+			    -1;
+	char text[PATH_MAX + 256];
+	json_t *line;
+
+	snprintf(text, sizeof(text), "freeflow-runc: %s: %s", what, why);
+	fprintf(stderr, "%s\n", text);
+	line = json_pack("{s:s, s:s}", "level", "error", "msg", text);
+	if (fd >= 0 && line && !json_dumpfd(line, fd, JSON_COMPACT))
+		dprintf(fd, "\n");
 	exit(EXIT_FAILURE);
 }
+
+/* ---- our options ------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	bool has_value;
+} hook_option[] = {
+	{ "name", true },  { "tenant", true },	    { "annotations", false },
+	{ "pool", false }, { "kubernetes", false }, { "admin", true },
+	{ "lib", true },   { "socket-dir", true },
+};
+
+/* The hook's word for that argument, which is one of ours. */
+static void take_option(const char *arg, char *text, size_t size)
+{
+	const char *name = arg + strlen(OWN);
+	size_t len = strcspn(name, "="), i = 0, num = sizeof(hook_option) / sizeof(hook_option[0]);
+
+	while (i < num && (strncmp(hook_option[i].name, name, len) || hook_option[i].name[len]))
+		i++;
+	if (i == num)
+		fail(arg, "there is no such option: see ff-hook(8)");
+	if (hook_option[i].has_value && !name[len])
+		fail(arg, "its value is missing: write it as " OWN "OPTION=VALUE, in one argument");
+	if (!hook_option[i].has_value && name[len])
+		fail(arg, "it takes no value");
+	if (snprintf(text, size, "--%s", name) >= (int)size)
+		fail(arg, "it is too long");
+}
+
+/* The path behind "--log" of runc's arguments. */
+static const char *log_of(char **argv)
+{
+	for (; *argv; argv++) {
+		if (!strcmp(*argv, "--log") && argv[1])
+			return argv[1];
+		if (!strncmp(*argv, "--log=", 6))
+			return *argv + 6;
+	}
+	return NULL;
+}
+
+/* ---- the container's configuration --------------------------------------------------------------- */
 
 /* A whole file or none takes the old one's place. */
 static void change_config(const char *bundle, const char *const *args)
@@ -100,6 +160,7 @@ int wrap_main(int argc, char **argv)
 	static char text[MAX_ARGS][256];
 	int num = 0, n = 1;
 
+	log_file = log_of(argv + 1);
 	for (int i = 1; i < argc; i++) {
 		if (strncmp(argv[i], OWN, strlen(OWN))) {
 			argv[n++] = argv[i];
@@ -108,7 +169,7 @@ int wrap_main(int argc, char **argv)
 		} else {
 			if (num == MAX_ARGS)
 				fail(argv[i], "one option too many");
-			snprintf(text[num], sizeof(text[num]), "--%s", argv[i] + strlen(OWN));
+			take_option(argv[i], text[num], sizeof(text[num]));
 			args[num] = text[num];
 			num++;
 		}
@@ -120,5 +181,4 @@ int wrap_main(int argc, char **argv)
 	argv[0] = (char *)runtime;
 	execvp(runtime, argv);
 	fail(runtime, strerror(errno));
-	return EXIT_FAILURE;
 }
