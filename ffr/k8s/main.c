@@ -58,6 +58,7 @@ struct daemon {
 	struct conn *client; /* asks the kubelet to register */
 	unsigned client_age; /* s */
 	bool registered, done;
+	bool waits; /* there is no kubelet, and the log says so */
 	int done_status;
 	unsigned ticks;
 };
@@ -216,8 +217,15 @@ static void register_again(struct daemon *d)
 	uint8_t *msg;
 	size_t len;
 
-	if (fd < 0)
-		return; /* there is no kubelet now: the next tick tries again */
+	if (fd < 0) { /* the next tick tries again */
+		if (!d->waits)
+			log_info("no kubelet listens at %s/" KUBELET
+				 ": %s: waiting for it, no pod has devices before",
+				 d->folder, strerror(-fd));
+		d->waits = true;
+		return;
+	}
+	d->waits = false;
 	msg = plugin_registration(&d->plugin, OWN, &len);
 	d->done = false;
 	d->client_age = 0;

@@ -15,6 +15,8 @@ mkdir "$folder"
 
 "$BUILD/bin/ff-device-plugin" --kubelet "$folder" --admin "$FF_LAB/h0/admin.sock" --devices 20 >"$OUT/plugin" 2>&1 &
 plugin=$!
+wait_for 30 grep -qs "no kubelet listens at $folder/kubelet.sock: No such file or directory: waiting for it" "$OUT/plugin" ||
+	fail "it does not say that it waits: $(<"$OUT/plugin")"
 coproc KUBELET { GRPC_VERBOSITY=NONE exec /usr/bin/python3 "$TREE/tests/rig/tools/kubelet.py" "$folder" "$OUT" 2>"$OUT/kubelet.log"; }
 
 answer=
