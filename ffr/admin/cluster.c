@@ -204,7 +204,7 @@ static void runs_told(void *arg, enum container_runs runs, bool stale)
 	snprintf(
 		why, sizeof(why),
 		runs == RUNS_YES ?
-			"container %s is in use on this host: stop it first, or use --force" :
+			"container %s is in use on this host: stop it first" :
 			"container %s: it cannot be found out whether it runs on this host: stop it, and use --force",
 		m->name);
 	refused(m, runs == RUNS_YES ? -EBUSY : -EIO, why);

@@ -172,7 +172,7 @@ static void answered(struct orch *o, const struct runs_frame *fr)
 		claim_end(c, 0, "");
 		break;
 	case WIRE_RUNS_YES:
-		claim_end(c, -EBUSY, "says that it is in use: stop it there first, or use --force");
+		claim_end(c, -EBUSY, "says that it is in use: stop it there first");
 		break;
 	case WIRE_RUNS_CLAIMED:
 		claim_end(c, -ESTALE,
