@@ -26,13 +26,15 @@
 #include "ffr/ffctl/ffctl.h"
 #include "ffr/lib/cgroup.h"
 
-#define OURS	     INSIDE_LIB "/libibverbs.so.1"
-#define CACHE	     "/etc/ld.so.cache"
-#define OUR_VERSION  "FREEFLOW_1.0"
-#define INTERPRETER  "ld-linux-x86-64.so.2"
-#define LIBRARY	     "libibverbs"
-#define MAX_PHDRS    64
-#define LIBRARY_HEAD (1u << 20) /* bytes that are read of a file */
+#define OURS		INSIDE_LIB "/libibverbs.so.1"
+#define CACHE		"/etc/ld.so.cache"
+#define OUR_VERSION	"FREEFLOW_1.0"
+#define INTERPRETER	"ld-linux-x86-64.so.2"
+#define LIBRARY		"libibverbs"
+#define MAX_PHDRS	64
+#define IN_FOLDER	"/" LIBRARY ".so.1"
+#define LIBRARY_HEAD	(1u << 20) /* bytes that are read of a file */
+#define ENVIRONMENT_MAX (1u << 20) /* bytes that are read of an environment */
 #define RDMA_CORE                                                                                  \
 	"libibverbs: Warning: " /* what rdma-core's libibverbs of any version says, and ours does not */
 #define PROGRAM_MAX (1u << 28) /* bytes that are looked through of a program */
@@ -304,28 +306,50 @@ static bool check_loaded(struct check *k)
 	return any;
 }
 
-/* Is our folder in its LD_LIBRARY_PATH? */
-static bool in_environment(const struct check *k)
+/*
+ * The value of a variable of the process's environment, or NULL. The process may have put anything there (PR_SET_MM),
+ * so no more than ENVIRONMENT_MAX bytes are read.
+ */
+static const char *environment(const struct check *k, const char *name)
 {
+	static char all[ENVIRONMENT_MAX + 1];
 	FILE *f = proc_open(k, "environ");
-	char *word = NULL, *at, *folder;
-	size_t size = 0;
-	bool found = false;
+	size_t n = f ? fread(all, 1, ENVIRONMENT_MAX, f) : 0, len = strlen(name);
 
-	while (f && !found && getdelim(&word, &size, '\0', f) > 0) {
-		if (!strncmp(word, "LD_LIBRARY_PATH=", 16))
-			for (folder = strtok_r(word + 16, ":;", &at); folder && !found;
-			     folder = strtok_r(NULL, ":;", &at))
-				found = !strcmp(folder, INSIDE_LIB);
-	}
-	free(word);
 	if (f)
 		fclose(f);
-	return found;
+	all[n] = '\0';
+	for (const char *p = all; p < all + n; p += strlen(p) + 1)
+		if (!strncmp(p, name, len) && p[len] == '=')
+			return p + len + 1;
+	return NULL;
+}
+
+/*
+ * The libibverbs that its loader finds by LD_LIBRARY_PATH, which comes before the loader's cache: *path is "" if there
+ * is none. Folders that are relative, or that the loader computes ($ORIGIN), are left out.
+ */
+static void by_environment(const struct check *k, char path[PATH_MAX])
+{
+	const char *folder = environment(k, "LD_LIBRARY_PATH");
+	struct stat st;
+	size_t len;
+
+	path[0] = '\0';
+	for (; folder && *folder; folder += len + !!folder[len]) {
+		len = strcspn(folder, ":;");
+		if (*folder != '/' || len + sizeof(IN_FOLDER) > PATH_MAX)
+			continue;
+		snprintf(path, PATH_MAX, "%.*s" IN_FOLDER, (int)len, folder);
+		if (stat_inside(k, path, &st))
+			return;
+		path[0] = '\0';
+	}
 }
 
 static void check_library(struct check *k)
 {
+	char path[PATH_MAX];
 	struct stat st;
 
 	if (has_rdma_core(k)) {
@@ -336,13 +360,19 @@ static void check_library(struct check *k)
 	}
 	if (check_loaded(k))
 		return;
+	by_environment(k, path);
 	if (!stat_inside(k, OURS, &st))
 		finding(k->f, FINDING_PROBLEM, NULL,
 			"there is no " OURS
-			" there: start the container with the flags of ffctl container show %s "
-			"--docker",
+			" there: start the container with --runtime freeflow or --device "
+			"freeflow.io/rdma=auto, or the flags of ffctl container show %s --docker",
 			str_of(k->container, "name"));
-	else if (!in_environment(k) && !has_text(k, k->told, 0, INSIDE_LIB "/"))
+	else if (*path && !is_the_routers(k, path, 0))
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"by its LD_LIBRARY_PATH it would load %s, which is not the router's: put " INSIDE_LIB
+			" before the other folders, or remove the variable",
+			path);
+	else if (!*path && !has_text(k, k->told, 0, INSIDE_LIB "/"))
 		finding(k->f, FINDING_PROBLEM, NULL,
 			"neither its LD_LIBRARY_PATH nor %s names " INSIDE_LIB
 			", so it does not find the library: run ldconfig there, or give it "
@@ -350,34 +380,25 @@ static void check_library(struct check *k)
 			k->told);
 	else
 		finding(k->f, FINDING_OK, NULL,
-			"it has loaded no " LIBRARY " yet, and would find " OURS);
+			"it has loaded no " LIBRARY
+			" yet, and would find %s unless its RUNPATH names another folder",
+			*path ? path : OURS);
 }
 
 /* ---- the socket, and what HELLO needs ------------------------------------------------------------ */
 
-/* Its FFL_SOCKET, or the usual path. */
-static void socket_path(const struct check *k, char path[PATH_MAX])
-{
-	FILE *f = proc_open(k, "environ");
-	char *word = NULL;
-	size_t size = 0;
-
-	snprintf(path, PATH_MAX, "%s", FF_SOCKET_DEFAULT);
-	while (f && getdelim(&word, &size, '\0', f) > 0)
-		if (!strncmp(word, "FFL_SOCKET=", 11) && word[11])
-			snprintf(path, PATH_MAX, "%s", word + 11);
-	free(word);
-	if (f)
-		fclose(f);
-}
-
 static void check_socket(struct check *k)
 {
-	char path[PATH_MAX], own[PATH_MAX];
+	const char *path = environment(k, "FFL_SOCKET");
+	const char *folder = json_string_value(json_object_get(k->container, "directory"));
+	char own[PATH_MAX];
 	struct stat inside, st;
 
-	socket_path(k, path);
-	snprintf(own, sizeof(own), "%s/ffr.sock", str_of(k->container, "directory"));
+	if (!folder) /* there is no router that tells which socket it must be */
+		return;
+	if (!path || !*path)
+		path = FF_SOCKET_DEFAULT;
+	snprintf(own, sizeof(own), "%s/ffr.sock", folder);
 	if (stat(own, &st))
 		finding(k->f, FINDING_PROBLEM, NULL, "%s: %s", own, strerror(errno));
 	else if (!stat_inside(k, path, &inside))
@@ -466,7 +487,7 @@ static void check_all(struct check *k)
 	check_socket(k);
 	check_memory(k);
 	check_cgroup(k);
-	if (k->f->problems == k->before)
+	if (k->f->problems == k->before && json_object_get(k->container, "directory"))
 		finding(k->f, FINDING_OK, NULL,
 			"nothing is in its way: FFL_LOG=debug in its environment has the library "
 			"tell what it does");

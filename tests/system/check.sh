@@ -117,7 +117,7 @@ job=$!
 said=$(router_ctl container check h0c0 --pid $job)
 status=$?
 kill $job
-problem "there is no /usr/lib/freeflow/libibverbs.so.1 there: start the container with the flags of ffctl container show h0c0 --docker"
+problem "there is no /usr/lib/freeflow/libibverbs.so.1 there: start the container with --runtime freeflow .* ffctl container show h0c0 --docker"
 problem "ffr.sock is not there"
 said=$(router_ctl --json container check h0c0 --pid $$)
 (($? == 1)) || fail "status"

@@ -172,9 +172,14 @@ checks() { # REGEX PROGRAM...: what is said of it
 	grep -E >/dev/null "$1" <<<"$out" || fail "$out"
 }
 checks '^ok .*has loaded no libibverbs yet, and would find /usr/lib/freeflow' /c/find
+images=/usr/lib/$(gcc -print-multiarch)
+checks "^PROBLEM .*by its LD_LIBRARY_PATH it would load $images/libibverbs.so.1, which is not the router's" \
+	env LD_LIBRARY_PATH="/c:relative:$images:/usr/lib/freeflow" /c/find
+checks '^ok .*has loaded no libibverbs yet, and would find /usr/lib/freeflow/libibverbs.so.1 unless' \
+	env LD_LIBRARY_PATH="/c:/usr/lib/freeflow:$images" /c/find
 checks '^ok .*it has loaded /usr/lib/freeflow/libibverbs.so.1$' /c/find libibverbs.so
 checks '^PROBLEM .*it has loaded /usr/lib/.*-gnu/libibverbs.so.1[.0-9]*, which is not the router' /c/find \
-	"/usr/lib/$(gcc -print-multiarch)/libibverbs.so.1"
+	"$images/libibverbs.so.1"
 "${docker[@]}" exec ff-web sh -c 'rm /etc/ld.so.conf.d/00-freeflow.conf; ldconfig' || fail "ldconfig"
 checks '^PROBLEM .*nor /etc/ld.so.cache names /usr/lib/freeflow' /c/find
 
