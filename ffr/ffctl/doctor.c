@@ -198,12 +198,13 @@ static void check_elsewhere(struct doctor *d, const char *name)
 			host = str_of(c, "host");
 	if (host)
 		finding(&d->f, FINDING_PROBLEM,
-			"stop it there, then here: ffctl container claim NAME",
+			"if it was moved there, remove it from this host's engine (docker rm); to have it "
+			"here again: stop it there, then here: ffctl container claim NAME",
 			"container %s: it belongs to host %s", name, host);
 	else
 		finding(&d->f, FINDING_PROBLEM,
-			"ffctl container add NAME, or start it with --runtime freeflow or --device "
-			"freeflow.io/rdma=auto",
+			"start it with --runtime freeflow or --device freeflow.io/rdma=auto; or ffctl "
+			"container add NAME, and the flags that it prints",
 			"container %s: the router does not know it", name);
 	json_decref(answer);
 }
@@ -277,13 +278,25 @@ static void check_quotas(struct doctor *d, const json_t *c)
 	}
 }
 
+/* What can be seen of a process without the router: the router does not run, or does not know the container. */
+static void check_stranger(struct doctor *d, const char *name, pid_t pid)
+{
+	json_t *c = json_pack("{s:s}", "name", name);
+
+	check_process(&d->f, c, pid);
+	json_decref(c);
+}
+
 static void check_container(struct doctor *d, const char *name, pid_t pid)
 {
 	json_t *answer = ask(d, "container_show", name, true);
 	const json_t *c = json_object_get(answer, "container"), *heard;
 
 	if (!c) {
-		check_elsewhere(d, name);
+		if (d->version)
+			check_elsewhere(d, name);
+		if (pid)
+			check_stranger(d, name, pid);
 		return;
 	}
 	heard = json_object_get(c, "heard");
@@ -364,7 +377,7 @@ void cmd_doctor(int argc, char **argv)
 	doctor_engines(&d.f, a.daemon_json, a.cdi, json_object_get(d.containers, "containers"));
 	if (d.health && check_orchestrator(&d))
 		check_hosts(&d);
-	if (d.version && a.name)
+	if (a.name)
 		check_container(&d, a.name, a.pid);
 	if (a.image)
 		doctor_image(&d.f, a.image);

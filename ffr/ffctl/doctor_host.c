@@ -132,10 +132,10 @@ void doctor_no_router(struct findings *f, int err)
 			pid, path);
 	else if (pid)
 		finding(f, FINDING_PROBLEM,
-			"ffctl --admin SOCKET, which is admin_socket of its ffr.conf, or runtime_dir and /admin.sock",
-			"router: ffr runs (process %ld), but not at %s: its admin_socket is another, or it "
-			"is about to start",
-			pid, path);
+			"start it; if the other one is this host's: ffctl --admin SOCKET, which is admin_socket "
+			"of its ffr.conf, or runtime_dir and /admin.sock",
+			"router: this host's router does not run at %s; another ffr runs (process %ld)",
+			path, pid);
 	else
 		finding(f, FINDING_PROBLEM,
 			systemd ?
@@ -203,10 +203,44 @@ static bool load(struct findings *f, const char *path, const char *kind, const c
 	return true;
 }
 
+/* The router's socket that a runtime's arguments name, or NULL: then it is the usual one. */
+static const char *runtime_socket(const json_t *runtime)
+{
+	static const char option[] = "--freeflow-admin=";
+	const char *text;
+	json_t *arg;
+	size_t i;
+
+	json_array_foreach(json_object_get(runtime, "runtimeArgs"), i, arg) {
+		text = json_string_value(arg);
+		if (text && !strncmp(text, option, strlen(option)))
+			return text + strlen(option);
+	}
+	return NULL;
+}
+
+static void check_runtime(struct findings *f, const char *file, const char *name,
+			  const json_t *runtime)
+{
+	const char *to = str_of(runtime, "path"), *socket = runtime_socket(runtime);
+
+	if (*to == '/' && access(to, X_OK))
+		finding(f, FINDING_PROBLEM, "apt-get install freeflow-router, or correct the path",
+			"docker: %s: runtime %s: %s: %s", file, name, to, strerror(errno));
+	else if (!socket || !access(socket, F_OK))
+		finding(f, FINDING_OK, NULL, "docker: --runtime %s", name);
+	else if (strcmp(socket,
+			admin_socket())) /* the router that ffctl asks was looked at before */
+		finding(f, FINDING_PROBLEM,
+			"start the router that makes this socket, or remove the runtime",
+			"docker: %s: runtime %s: its router's socket %s: %s", file, name, socket,
+			strerror(errno));
+}
+
 /* Is freeflow a runtime of dockerd's, or has it CDI? */
 static bool check_daemon_json(struct findings *f, const char *path)
 {
-	const char *name, *to;
+	const char *name;
 	json_t *j, *runtime;
 	bool any = load(f, path, "docker", "correct it: dockerd does not start with it", &j);
 
@@ -214,16 +248,10 @@ static bool check_daemon_json(struct findings *f, const char *path)
 		return any;
 	any = json_is_true(json_object_get(json_object_get(j, "features"), "cdi"));
 	json_object_foreach(json_object_get(j, "runtimes"), name, runtime) {
-		to = str_of(runtime, "path");
-		if (strcmp(basename(to), "freeflow-runc"))
+		if (strcmp(basename(str_of(runtime, "path")), "freeflow-runc"))
 			continue;
 		any = true;
-		if (*to == '/' && access(to, X_OK))
-			finding(f, FINDING_PROBLEM,
-				"apt-get install freeflow-router, or correct the path",
-				"docker: %s: runtime %s: %s: %s", path, name, to, strerror(errno));
-		else
-			finding(f, FINDING_OK, NULL, "docker: --runtime %s", name);
+		check_runtime(f, path, name, runtime);
 	}
 	json_decref(j);
 	return any;
@@ -256,8 +284,11 @@ static bool check_cdi(struct findings *f, const char *path, const json_t *contai
 	json_t *spec, *c;
 	size_t i;
 
-	if (!load(f, path, "CDI", "ffctl cdi --write", &spec))
+	if (!load(f, path, "CDI", "ffctl cdi --write", &spec)) {
+		finding(f, FINDING_NOTE, "ffctl cdi --write",
+			"CDI: there is no %s: no engine knows the device freeflow.io/rdma", path);
 		return false;
+	}
 	if (!spec)
 		return true;
 	hook = cdi_hook(json_array_get(json_object_get(spec, "devices"), 0));

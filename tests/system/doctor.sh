@@ -88,6 +88,11 @@ finds 1 "docker: .* runtime freeflow: /no/such/freeflow-runc: No such file" "fre
 echo "{ \"runtimes\": { \"freeflow\": { \"path\": \"$BUILD/bin/freeflow-runc\" } } }" >"$DOCKER"
 well
 says '^ok +docker: --runtime freeflow$'
+says '^note +CDI: there is no '
+echo "{ \"runtimes\": { \"h9\": { \"path\": \"$BUILD/bin/freeflow-runc\",
+	\"runtimeArgs\": [\"--freeflow-admin=$OUT/gone.sock\"] } } }" >"$DOCKER"
+doctor
+finds 1 "docker: .* runtime h9: its router's socket $OUT/gone.sock: No such file" "start the router"
 rm "$DOCKER"
 
 step "7: an image with musl, one without libraries, one with glibc"
@@ -145,6 +150,9 @@ job=$!
 doctor h0c1 --pid $job
 says '^PROBLEM +.*libibverbs.so.1 there'
 says '^note +container h0c1: .* is none of its network'
+doctor no-such-one --pid $job
+finds 2 "container no-such-one: the router does not know it" "start it with --runtime freeflow"
+says '^PROBLEM +there is no .*libibverbs.so.1 there'
 kill $job
 wait $job
 pid=$(head -n 1 "$FF_LAB/h0c1/pid")
@@ -216,7 +224,10 @@ finds 1 "router: ffr.service: it failed so often" "journalctl -u ffr .*reset-fai
 kill -CONT "$(<"$OWN_LAB/h0/router.pid")"
 "$LAB" kill router h0
 doctor
-finds 1 "router: ffr (does not run|runs \(process [0-9]+\), but not at)" "(systemctl start|ffr &)|--admin SOCKET"
+finds 1 "router: (ffr does not run|this host's router does not run at .*; another ffr runs \(process [0-9]+\))" "(systemctl start|ffr &)|--admin SOCKET"
+doctor h0c1 --pid "$pid"
+says '^PROBLEM +router: '
+says '^ok +it is linked dynamically'
 
 step "JSON, and bad arguments"
 said=$(router_ctl --json doctor --cdi "$CDI" --daemon-json "$DOCKER")
