@@ -338,12 +338,13 @@ static void tell_no_router(const char *path, bool is_named, int err)
 		*strrchr(dir, '/') = '\0';
 		if (!is_named && access(dir, F_OK))
 			level = FFL_INFO;
-		advice = is_named ? "is FFL_SOCKET right?" :
-				    "is the container known to the router (ffctl container add), "
-				    "and the folder of its socket mounted here?";
+		advice = is_named ?
+				 "is FFL_SOCKET right?" :
+				 "does ffr run, is the container known to it (ffctl doctor NAME), "
+				 "and the folder of its socket mounted here?";
 		break;
 	case ECONNREFUSED:
-		advice = "the router does not run, or the container was removed from it";
+		advice = "the router does not run";
 		break;
 	case EACCES:
 	case EPERM:

@@ -17,7 +17,7 @@ says() { # ENV...: what the library says with these
 if [[ ! -e /run/freeflow ]]; then
 	same "quiet by default" "$(says -u FFL_SOCKET)" ""
 	same "FFL_LOG=info says why" "$(says -u FFL_SOCKET FFL_LOG=info)" \
-		"info: no router at /run/freeflow/ffr.sock: No such file or directory"
+		"info: no router at /run/freeflow/ffr.sock: No such file or directory: does ffr run, is the container known to it (ffctl doctor NAME), and the folder of its socket mounted here?"
 fi
 same "FFL_SOCKET" "$(says FFL_SOCKET="$FFL_SOCKET")" "error: no router at $FFL_SOCKET: No such file or directory"
 same "FFL_LOG=none" "$(says FFL_LOG=none)" ""
