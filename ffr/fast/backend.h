@@ -15,15 +15,23 @@
 
 /* What became of a WR that was given to post_send. */
 enum post_result {
-	POST_SENT, /* whoever sends it has a copy; qp->busy is false; comp_sent() follows some time */
+	/*
+	 * The op has kept a copy of the WR, cleared qp->busy and added 1 to qp->in_flight. comp_sent() follows some
+	 * time, and takes the 1 away.
+	 */
+	POST_SENT,
 	POST_DONE, /* comp_send() was called for the WR */
 	POST_MORE, /* a part is done: call progress() in the next turn */
 	POST_WAIT, /* the WR waits for a timer, a peer or a worker; the QP is activated then */
 };
 
 /*
- * How a QP's WRs are carried out: qp->send. The software device sets qp->send in qp_create, and again when another path
- * leads to the QP's peer. [lock]
+ * How a QP's WRs are carried out: qp->send. [lock]
+ *
+ * The software device sets qp->send in qp_create. From then on the software device changes qp->send only from one of
+ * its own ops to another (route_is_ours()), when the path leads elsewhere. A carrier that takes the QP sets its own ops
+ * when the QP is in RTR. The carrier sets the software device's again when the QP is in RESET, and when the carrier has
+ * lost its device.
  */
 struct send_ops {
 	const char *name; /* for operators: what carries the WRs */
@@ -45,7 +53,10 @@ struct backend_ops {
 	void (*close)(struct backend *be);
 	/* control thread */
 	int (*qp_create)(struct fast *f, struct qp *qp);
-	/* qp->attr and qp->state are new; `old` is the state before. Aborts the WR under way if need be. */
+	/*
+	 * qp->attr and qp->state are new; `old` is the state before. Aborts the WR under way if need be. ERR and SQE
+	 * come from the runner, too: fast_qp_error(), qp_send_failed().
+	 */
 	void (*qp_modify)(struct fast *f, struct qp *qp, enum ibv_qp_state old);
 	void (*qp_destroy)(struct fast *f, struct qp *qp);
 	/* An XRC SRQ is about to end; QPs of its domain may still be delivering to it. */
@@ -62,8 +73,9 @@ struct backend_ops {
 	void (*mcast_changed)(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 	/*
 	 * peer/, on the control thread: a handshake is done; the device takes the stream over. p->tcp is NULL before,
-	 * and p->generation is this connection's. The stream may already hold frames of the peer. 0; or -errno: the
-	 * stream stays the caller's, who closes it.
+	 * and p->generation is this connection's. The stream may already hold frames of the peer. theirs: the peer's
+	 * hello as it came, so numbers are big-endian; not there any more after the call. 0; or -errno: the stream
+	 * stays the caller's, who closes it.
 	 */
 	int (*wire_attach)(struct fast *f, struct wire_peer *p, struct wire_io *io,
 			   const struct wire_hello *theirs);

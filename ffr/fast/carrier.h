@@ -36,7 +36,10 @@ struct carrier {
 	const char *name;
 	const struct ucma_ops *ucma; /* rdma_cm beyond freeflow's hosts: ucma.h. NULL: none */
 
-	/* Control thread, before there are other threads. conf: the carrier's own configuration. 0 or -errno. */
+	/*
+	 * Control thread, before there are other threads; once for each fast thread. conf: the carrier's own
+	 * configuration. 0 or -errno.
+	 */
 	int (*open)(struct fast *f, const void *conf);
 	void (*close)(struct fast *f);
 	/* The runner's thread, before its sandbox and its first turn. 0, or -errno with a line in the log. */
@@ -50,8 +53,10 @@ struct carrier {
 	/*
 	 * Make the carrier's part of an MR or a QP, before anybody knows the object; end the carrier's part of an MR,
 	 * QP, PD or SRQ, when nobody knows the object any more. An MR has its pages already. The op may give an MR its
-	 * keys and a QP its number. 0 or -errno. With `l`: 1 if the op takes long; l->done() follows, and until then
-	 * the caller keeps the MR, its PD and its pages. Otherwise 0, and the op has done nothing: call it without `l`.
+	 * keys and a QP its number: programs tell these to their peers, so a carrier that moves WRs by the device's own
+	 * keys must give them. 0 or -errno. With `l`, which is only for MRs: 1 if the op takes long; l->done() follows,
+	 * and until then the caller keeps the MR, its PD and its pages. Otherwise 0, and the op has done nothing: call
+	 * it without `l`.
 	 */
 	int (*make)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);
 	int (*end)(struct fast *f, enum obj_kind kind, struct obj *o, struct carrier_later *l);
@@ -67,21 +72,26 @@ struct carrier {
 	void (*work)(struct fast *f, bool all);
 
 	/* ---- [lock] --------------------------------------------------------------------------------------- */
+	/* Control thread; f is the first fast thread. The number of counters in `list`. */
 	size_t (*counters)(struct fast *f, struct carrier_counter list[CARRIER_COUNTERS]);
 	/*
 	 * The QP's state and attributes are new; `old` is the state before. True: the carrier has the QP, and the
-	 * software device does nothing.
+	 * software device does nothing. Control thread, after prepare(). ERR and SQE also come without prepare(), from
+	 * the runner or the control thread (fast_qp_error(), qp_send_failed()). What has to wait is for work().
 	 */
 	bool (*claim)(struct fast *f, struct qp *qp, enum ibv_qp_state old);
-	void (*forget)(struct fast *f, struct qp *qp); /* the QP ends */
+	void (*forget)(struct fast *f, struct qp *qp); /* control thread: the QP ends */
 	/*
 	 * The directory tells, on any thread, that a container of another host has changed (epoch, host, up, mappings);
-	 * r NULL: the policy has changed. f is the first fast thread. The op may ask the directory.
+	 * r NULL: the policy has changed. f is the first fast thread. The op may ask the directory, and must not wait.
 	 */
 	void (*news)(struct fast *f, struct remote *r);
 
 	/* ---- [lock], runner ------------------------------------------------------------------------------- */
-	/* Receives were posted; srq or qp is NULL. True: the QP is the carrier's. */
+	/*
+	 * Receives were posted; srq or qp is NULL. A QP's are told before the software device looks, an SRQ's
+	 * afterwards. True: the QP is the carrier's, and the software device does nothing.
+	 */
 	bool (*recv)(struct fast *f, struct qp *qp, struct srq *srq);
 	/* At the start of a turn: take what has come in. The number of events. */
 	uint32_t (*poll)(struct fast *f);

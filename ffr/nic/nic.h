@@ -6,8 +6,8 @@
  * -------------------
  * The software device (soft/) carries what leads to containers of this host, and to other hosts by the wire. Its ops
  * are called first for each object. A connected QP of a container is made on the NIC as well, and so is each MR whose
- * pages the router has mapped as a whole. The QP's number and the MR's keys are the NIC's then, so that nothing has to
- * be translated, whoever carries the QP.
+ * pages the router has mapped as a whole. The QP's number and the MR's keys are the NIC's then, so that no rkey, remote
+ * address or QP number has to be translated, whoever carries the QP.
  *
  * The change to RTR decides for good who carries the QP:
  *

@@ -145,7 +145,8 @@ struct pvm_call;
 /*
  * The operations of a carrier that takes a connection's frames beside its TCP stream (ffr/rio/). Each direction changes
  * to the carrier for itself, between two frames: ours by wire_over(), the peer's when OVER comes in. The carrier's
- * bytes are a stream, too, which p->by names; when that stream ends, the connection ends.
+ * bytes are a stream, too, which p->by names; when that stream ends, the connection ends. No operation may be NULL. The
+ * control thread calls up(), and both the control thread and the runner call down(); the others are the runner's.
  */
 struct wire_by {
 	const char *name; /* for operators */
