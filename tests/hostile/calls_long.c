@@ -140,15 +140,25 @@ static void mrs_make(struct raw *r, uint32_t pd, unsigned n)
 		RAW_CALL(r, ALLOC_NULL_MR, (&(struct ff_alloc_null_mr_req){ .pd = pd }), &mr);
 }
 
-/* A session ends that has as many MRs as it may: calls of another container go on. */
+/*
+ * A session ends that has as many MRs as it may: calls of another container go on. They are MRs of a page that is
+ * shared, whose end takes the router many more turns than the victim's calls.
+ */
 static void many_mrs(void)
 {
+	const char *page = raw_mappings(1);
+	struct ff_reg_mr_resp mr;
 	unsigned end, calls;
 	struct order o;
+	uint32_t pd;
 	int async;
 
 	raw_open_victim(&victim);
-	mrs_make(&bad, bad_open(&bad), MRS);
+	pd = bad_open(&bad);
+	for (unsigned i = 0; i < MRS; i++) {
+		reg_ask(&bad, pd, page, 4096);
+		CHECK_EQ(raw_answer(&bad, FF_MSG_REG_MR, 0, &mr, sizeof(mr)), 0);
+	}
 	async = dup(bad.async_fd); /* the router closes the other end of it last */
 	order_begin(&o);
 	raw_close(&bad);
