@@ -121,7 +121,10 @@ void cm_watch_start(struct cm_watch *w)
 	}
 }
 
-/* Who listened has closed the connection without an answer. If that happens again at once, it does not want us. */
+/*
+ * The process that listened on the socket has closed the connection without an answer. If the next one does so, too,
+ * it refuses this program: ask no sooner than the timer says.
+ */
 static void ended(struct cm_watch *w)
 {
 	if (w->has_ended) {

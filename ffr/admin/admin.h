@@ -60,7 +60,7 @@ json_t *copied_json(const struct ff_counts *n); /* bytes, by the reason; those t
 /* Parts of the answer to `stats`; stats.c */
 json_t *counters_json(const struct ff_stats *st);
 json_t *latency_json(const struct lat *h);
-/* What is in use of each quota. ops.c */
+/* An object with how much of each quota the container uses now. In ops.c. */
 json_t *usage_json(const struct container *c);
 
 /* A bound socket of mode 0600, whatever was there before. A descriptor or -errno. */

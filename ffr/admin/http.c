@@ -107,7 +107,7 @@ static enum MHD_Result answer_metrics(struct metrics *m, struct MHD_Connection *
 
 /* ---- the status page ---------------------------------------------------------------------------- */
 
-/* What is for the page's own origin, and for no cache. */
+/* Browsers show this answer to pages of the same origin only, and keep no copy of it. */
 static void keep_to_origin(struct MHD_Response *resp)
 {
 	MHD_add_response_header(resp, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");

@@ -168,7 +168,7 @@ static void edge_add(struct look *l, const struct qp *qp)
 	l->edge[i].rx += stats_word(&qp->stats.rx_bytes);
 }
 
-/* Who has that address: names only, and none of somebody who is no container. */
+/* One line of the table "who talks to whom": the name of the container that has the address, "" if none has it. */
 static json_t *edge_json(const struct container *c, const struct edge *e)
 {
 	struct fast_host *h = c->fast->host;

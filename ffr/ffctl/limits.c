@@ -144,7 +144,7 @@ static json_int_t value_of(const json_t *limits, size_t i)
 	return json_integer_value(json_object_get(limits, ffo_limit[i].name));
 }
 
-/* What is in use of a quota. A size is rounded, because a person reads it. */
+/* How much of limit `i` the container uses, for people: a size is rounded. */
 static const char *usage_text(const json_t *usage, size_t i, char buf[LIMIT_TEXT_MAX])
 {
 	json_int_t v = value_of(usage, i);

@@ -16,7 +16,7 @@
 #define ADVICE_QUOTA	      "ffctl container set NAME raises it"
 #define ADVICE_REFUSED	      "ffctl container check NAME --pid PID"
 
-/* What is wrong with a container if one of its counters grows now. */
+/* The problem that a container has while one of its counters grows. */
 struct traffic_problem {
 	const char *counter; /* its name in FF_STATS (obj/stats.h) */
 	int is_note;	     /* 0: a problem */

@@ -57,7 +57,8 @@ options_told() {
 	"$BUILD/bin/ffo" --help | grep -oE -- '--[a-z0-9-]+' | sed 's/^/ffo /'
 }
 
-# The same, and each option is one that the program takes. The program ends at the last word, at the latest.
+# Prints what options_told prints, and tells of each option that its program does not take. Every program ends, at the latest
+# because it does not know --no-such-option.
 options() {
 	local line words
 	options_told | sort -u | tee "$TMP/options"

@@ -203,20 +203,7 @@ static void client_make(struct client *c, unsigned qps)
 
 static void post(struct client *c, unsigned k, unsigned n)
 {
-	struct raw_qp *q = &c->q[k];
-	struct ff_sqe *e = raw_sqe(q);
-
-	memset((uint8_t *)e + sizeof(e->seq), 0, q->q.sq.stride - sizeof(e->seq));
-	raw_write_wr(q, e, n);
-	e->remote_addr = (uintptr_t)c->bad;
-	e->rkey = c->bad_key[k];
-	if (n % 3 == 1)
-		e->opcode = FF_OP_READ;
-	if (n % 3 == 2) {
-		e->opcode = FF_OP_FETCH_ADD;
-		e->atomic.compare_add = 1;
-	}
-	raw_publish(&c->r, q);
+	raw_post_nth(&c->r, &c->q[k], n, (uintptr_t)c->bad, c->bad_key[k]);
 }
 
 static void attack(const struct kind *kind, unsigned sessions, unsigned qps)

@@ -56,25 +56,6 @@ static void clients_make(uint8_t *pages, size_t apart, bool is_copied)
 	}
 }
 
-/* A request: to the page, from it, or of a word in it. */
-static void post(struct client *c, unsigned n)
-{
-	struct raw_qp *q = &c->q;
-	struct ff_sqe *e = raw_sqe(q);
-
-	memset((uint8_t *)e + sizeof(e->seq), 0, q->q.sq.stride - sizeof(e->seq));
-	raw_write_wr(q, e, n);
-	e->remote_addr = c->addr;
-	e->rkey = c->key;
-	if (n % 3 == 1)
-		e->opcode = FF_OP_READ;
-	if (n % 3 == 2) {
-		e->opcode = FF_OP_FETCH_ADD;
-		e->atomic.compare_add = 1;
-	}
-	raw_publish(&c->r, q);
-}
-
 static void answer(const char *what)
 {
 	puts(what);
@@ -124,7 +105,7 @@ static void of_a_fuse_server(void)
 	clients_make(p, PAGE, true);
 	for (unsigned i = 0; i < SESSIONS; i++)
 		for (unsigned k = 0; k < REQUESTS; k++)
-			post(&client[i], k);
+			raw_post_nth(&client[i].r, &client[i].q, k, client[i].addr, client[i].key);
 	/* ends while they are held: a QP's, and a session's */
 	RAW_CALL(&client[0].r, DESTROY_QP, (&(struct ff_destroy_qp_req){ .qp = client[0].q.qp }),
 		 &none);
@@ -157,7 +138,7 @@ static void *post_for_ever(void *arg)
 				continue;
 			if (c && c->status != IBV_WC_SUCCESS)
 				raw_qp_connect(&client[i].r, q);
-			post(&client[i], n + i);
+			raw_post_nth(&client[i].r, q, n + i, client[i].addr, client[i].key);
 		}
 	return arg;
 }

@@ -538,6 +538,23 @@ void raw_publish(struct raw *r, struct raw_qp *q)
 	raw_kick(r, q->qp);
 }
 
+void raw_post_nth(struct raw *r, struct raw_qp *q, unsigned n, uint64_t addr, uint32_t rkey)
+{
+	struct ff_sqe *e = raw_sqe(q);
+
+	memset((uint8_t *)e + sizeof(e->seq), 0, q->q.sq.stride - sizeof(e->seq));
+	raw_write_wr(q, e, n);
+	e->remote_addr = addr;
+	e->rkey = rkey;
+	if (n % 3 == 1)
+		e->opcode = FF_OP_READ;
+	if (n % 3 == 2) {
+		e->opcode = FF_OP_FETCH_ADD;
+		e->atomic.compare_add = 1;
+	}
+	raw_publish(r, q);
+}
+
 void raw_write_wr(struct raw_qp *q, struct ff_sqe *e, uint64_t id)
 {
 	e->opcode = FF_OP_WRITE;

@@ -133,6 +133,8 @@ bool raw_canaries(const struct raw_qp *q);
 /* The entry that the next posting fills; valid until raw_publish. */
 struct ff_sqe *raw_sqe(struct raw_qp *q);
 void raw_publish(struct raw *r, struct raw_qp *q);
+/* Posts a WRITE, a READ or a FETCH_ADD of 1, in turns by `n`, to that address of the peer's. */
+void raw_post_nth(struct raw *r, struct raw_qp *q, unsigned n, uint64_t addr, uint32_t rkey);
 /* A good WRITE of 8 bytes inside buf; on UD a SEND. */
 void raw_write_wr(struct raw_qp *q, struct ff_sqe *e, uint64_t id);
 /* Set the QP's dirty bit and wake the router, asked for or not. */

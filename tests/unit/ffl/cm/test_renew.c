@@ -275,7 +275,7 @@ static void test_out_of_fds(void **state)
 	assert_int_equal(rdma_destroy_id(l), 0);
 }
 
-/* Who waits for an address hears that there is none; the id is as good as new. */
+/* An id that resolves an address gets ADDR_ERROR when the router ends, and can be used again with the next router. */
 static void test_resolving(void **state)
 {
 	struct sockaddr_in dst = { .sin_family = AF_INET };
@@ -432,6 +432,19 @@ static bool is_renewed(const struct rdma_cm_id *id)
 	return is;
 }
 
+/* A thread that waits in the channel, and found that its router has ended. */
+static pthread_t waits_without_router(struct rdma_event_channel *c)
+{
+	pthread_t t;
+
+	fcntl(c->fd, F_SETFL, 0);
+	waiter_tid = 0;
+	assert_int_equal(pthread_create(&t, NULL, waiter, c), 0);
+	cm_rig_router_ends();
+	WAIT_FOR(waiter_tid && sleeps_lost(c));
+	return t;
+}
+
 /* A thread waits in a channel across two routers, and gets the request that comes then. */
 static void test_thread_waits(void **state)
 {
@@ -440,11 +453,7 @@ static void test_thread_waits(void **state)
 	void *ret;
 
 	(void)state;
-	fcntl(cm_ch->fd, F_SETFL, 0);
-	waiter_tid = 0;
-	assert_int_equal(pthread_create(&t, NULL, waiter, cm_ch), 0);
-	cm_rig_router_ends();
-	WAIT_FOR(waiter_tid && sleeps_lost(cm_ch));
+	t = waits_without_router(cm_ch);
 	router_answers();
 	WAIT_FOR(is_renewed(l));
 	cm_rig_request(l);
@@ -462,11 +471,7 @@ static void test_destroyed_while_lost(void **state)
 	void *ret;
 
 	(void)state;
-	fcntl(c->fd, F_SETFL, 0);
-	waiter_tid = 0;
-	assert_int_equal(pthread_create(&t, NULL, waiter, c), 0);
-	cm_rig_router_ends();
-	WAIT_FOR(waiter_tid && sleeps_lost(c));
+	t = waits_without_router(c);
 	assert_int_equal(rdma_destroy_id(l), 0);
 	rdma_destroy_event_channel(c);
 	router_answers();

@@ -104,7 +104,7 @@ static void test_folder(void **state)
 	close(fd);
 }
 
-/* Who listened is gone without an answer: look for the next one; but one that only hangs up is not asked all the time. */
+/* A router that ends without an answer: the next one is asked at once, but one that hangs up again not before a while. */
 static void test_end(void **state)
 {
 	int fd = router_starts();
