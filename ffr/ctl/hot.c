@@ -6,8 +6,10 @@
  * Theory of operation
  * -------------------
  * Runners put such parts into the session's ring (mem/heat.c). A part waits for hot_delay, because who registers
- * memory, moves its bytes once and deregisters it is to have nothing replaced. Then the library's thread, which
- * sleeps in read(2) of a socket, gets an event, replaces what it can, and says HEAT_DONE.
+ * memory, moves its bytes once and deregisters it is to have nothing replaced. While the container's files are not
+ * mapped (mem/stall.c) all its parts wait, since new shadow pages would be refused, and a part is told of only once.
+ * Then the library's thread, which sleeps in read(2) of a socket, gets an event, replaces what it can, and says
+ * HEAT_DONE.
  *
  * A program may forbid system calls to all its threads at any time (seccomp(2) with SECCOMP_FILTER_FLAG_TSYNC). A
  * thread that makes one of these calls then ends the process. So the library's thread makes no call but read(2) until
@@ -36,6 +38,7 @@
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/session.h"
 #include "ffr/mem/heat.h"
+#include "ffr/mem/stall.h"
 #include "ffr/obj/cpu.h"
 #include "ffr/obj/quota.h"
 
@@ -117,7 +120,7 @@ static uint64_t next(struct hot *h)
 {
 	struct ff_heat_event e = { 0 };
 	const struct heat_part *p;
-	uint64_t now = uv_hrtime();
+	uint64_t now = uv_hrtime(), stalled;
 
 	if (h->over || h->waits)
 		return NEVER;
@@ -131,6 +134,9 @@ static uint64_t next(struct hot *h)
 	}
 	if (now - h->part.at < hot_delay)
 		return (hot_delay - (now - h->part.at)) / NS_PER_MS + 1;
+	stalled = stall_over_in(h->s->cont);
+	if (stalled)
+		return stalled;
 	h->over = h->s->mem.filtered = !may_work(h->s);
 	if (h->over)
 		return NEVER;

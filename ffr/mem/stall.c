@@ -28,11 +28,13 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "ffr/lib/timer.h"
 #include "ffr/mem/stall.h"
 
 #define WAIT_MIN_NS   10000000ull
 #define STALL_FREE_NS 100000000ull
 #define STALL_SHARE   100u
+#define UNMAP_LOOK_NS 1000000000ull /* unmap.c does not tell for how long its list will last */
 
 static long sleeps(void)
 {
@@ -131,5 +133,14 @@ void stall_memory_gone(struct container *c, uint64_t ns)
 
 bool stall_maps_no_file(const struct container *c)
 {
-	return c->stall.unmaps || (c->stall.debt && stall_left(c, uv_hrtime()));
+	return stall_over_in(c);
+}
+
+uint64_t stall_over_in(const struct container *c)
+{
+	uint64_t left = c->stall.debt ? stall_left(c, uv_hrtime()) : 0;
+
+	if (c->stall.unmaps && left < UNMAP_LOOK_NS)
+		left = UNMAP_LOOK_NS;
+	return left ? left / NS_PER_MS + 1 : 0;
 }

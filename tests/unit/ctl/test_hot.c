@@ -243,6 +243,29 @@ static void parts_wait(void **state)
 	want(VA);
 }
 
+/* No shadow pages are placed for a container that owes time; its part is told of when the debt is paid. */
+static void parts_wait_for_a_debt(void **state)
+{
+	(void)state;
+	use(0);
+	want(VA);
+	stall_charge(g->c[0], 60000 * NS_PER_MS);
+	assert_int_equal(done(false), 0);
+	use(1);
+	want_none();
+	assert_true(uv_is_active((uv_handle_t *)&g->ctl.hot_due));
+	assert_true(uv_timer_get_due_in(&g->ctl.hot_due) > 1000);
+	g->c[0]->stall.debt = 0;
+	g->c[0]->stall.unmaps = 1; /* its old mappings wait to be unmapped */
+	uv_timer_start(&g->ctl.hot_due, on_due, 0, 0);
+	want_none();
+	g->c[0]->stall.unmaps = 0;
+	uv_timer_start(&g->ctl.hot_due, on_due, 0, 0);
+	want(VA + EVENT);
+	assert_int_equal(done(false), 0);
+	want(VA + 2 * EVENT);
+}
+
 static void a_filter_ends_it(void **state)
 {
 	(void)state;
@@ -363,7 +386,7 @@ static void not_with_other_hosts(void **state)
 int main(void)
 {
 	return UNIT_RUN(T(one_after_the_other), T(false_answers), T(busy_parts), T(reasons),
-			T(parts_wait), T(a_filter_ends_it), T(not_with_filters),
-			T(the_last_thread_goes), T(one_socket_for_a_session),
+			T(parts_wait), T(parts_wait_for_a_debt), T(a_filter_ends_it),
+			T(not_with_filters), T(the_last_thread_goes), T(one_socket_for_a_session),
 			T(not_with_other_hosts));
 }
