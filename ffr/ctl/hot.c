@@ -134,7 +134,7 @@ static uint64_t next(struct hot *h)
 	}
 	if (now - h->part.at < hot_delay)
 		return (hot_delay - (now - h->part.at)) / NS_PER_MS + 1;
-	stalled = stall_over_in(h->s->cont);
+	stalled = stall_room_in(h->s->cont);
 	if (stalled)
 		return stalled;
 	h->over = h->s->mem.filtered = !may_work(h->s);

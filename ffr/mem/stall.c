@@ -12,8 +12,9 @@
  * STALL_FREE_NS, the router does without the container's files: new registrations are copied (pvm.c), where the
  * container's own threads wait, and mappings that are not needed any more are unmapped one by one, with long pauses
  * (unmap.c). So a container keeps the control thread waiting for no more than one STALL_SHARE-th of the time. An
- * honest program whose memory the host has swapped out is copied for a while, and keeps its sessions. The router never
- * waits for rings (seg.c).
+ * honest program whose memory the host has swapped out is copied for a while, and keeps its sessions. A NIC cannot
+ * copy: there the container's calls wait until it may owe some more (ctl/conn.c). So do hot parts, which are told of
+ * only once (ctl/hot.c). The router never waits for rings (seg.c).
  *
  * A wait is time asleep, or CPU time: the kernel spins on some locks while their holders run. Time without a CPU, on
  * a busy host, is nobody's: the kernel counts it in the thread's schedstat, if it was built for that. Else, and for
@@ -91,12 +92,18 @@ static uint64_t debt(const struct cont_stall *st, uint64_t now)
 	return paid < st->debt ? st->debt - paid : 0;
 }
 
-/* ns until the container has paid for its stalls; 0: it is trusted. */
-static uint64_t stall_left(const struct container *c, uint64_t now)
+/* ns until the container owes no more than `most`. */
+static uint64_t owes_in(const struct container *c, uint64_t most, uint64_t now)
 {
 	uint64_t left = c->stall.debt ? debt(&c->stall, now) : 0;
 
-	return left > STALL_FREE_NS ? (left - STALL_FREE_NS) * STALL_SHARE : 0;
+	return left > most ? (left - most) * STALL_SHARE : 0;
+}
+
+/* ns until the container has paid for its stalls; 0: it is trusted. */
+static uint64_t stall_left(const struct container *c, uint64_t now)
+{
+	return owes_in(c, STALL_FREE_NS, now);
 }
 
 static void owe(struct container *c, uint64_t ns)
@@ -133,14 +140,14 @@ void stall_memory_gone(struct container *c, uint64_t ns)
 
 bool stall_maps_no_file(const struct container *c)
 {
-	return stall_over_in(c);
+	return c->stall.unmaps || (c->stall.debt && stall_left(c, uv_hrtime()));
 }
 
-uint64_t stall_over_in(const struct container *c)
+uint64_t stall_room_in(const struct container *c)
 {
-	uint64_t left = c->stall.debt ? stall_left(c, uv_hrtime()) : 0;
+	uint64_t ns = c->stall.debt ? owes_in(c, STALL_FREE_NS / 2, uv_hrtime()) : 0;
 
-	if (c->stall.unmaps && left < UNMAP_LOOK_NS)
-		left = UNMAP_LOOK_NS;
-	return left ? left / NS_PER_MS + 1 : 0;
+	if (c->stall.unmaps && ns < UNMAP_LOOK_NS)
+		ns = UNMAP_LOOK_NS;
+	return ns ? ns / NS_PER_MS + 1 : 0;
 }

@@ -28,7 +28,7 @@ void stall_memory_gone(struct container *c, uint64_t ns);
 void stall_wait_end(struct container *c, const struct stall_wait *w);
 /* Is the container's memory to be copied, and no file of it to be mapped? */
 bool stall_maps_no_file(const struct container *c);
-/* In how many ms it is worth asking that again; 0: files may be mapped. */
-uint64_t stall_over_in(const struct container *c);
+/* In how many ms files can be mapped for the container, and half of what it may owe is left to it; 0: now. */
+uint64_t stall_room_in(const struct container *c);
 
 #endif

@@ -11,6 +11,8 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
+#include "ffr/lib/timer.h"
+#include "ffr/mem/stall.h"
 #include "ffr/mem/watch.h"
 #include "ffr/nic/nic.h"
 #include "ffr/remote/remote.h"
@@ -111,6 +113,30 @@ static void a_small_one_at_once(void **state)
 	assert_int_equal(fake_nic.mrs, 1);
 	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, resp.mr), 0);
 	assert_int_equal(fake_nic.mrs, 0);
+}
+
+/* A NIC would not reach what no file is mapped for. So the call waits until the container's debt is paid. */
+static void a_debt_is_paid_first(void **state)
+{
+	struct cont_stall *st = &g->c[0]->stall;
+	struct ff_reg_mr_resp resp;
+	int other = call_client(g, 1);
+
+	(void)state;
+	stall_charge(g->c[0], 60000 * NS_PER_MS);
+	call_pd(g, other); /* another container's is served */
+	ask_reg(sock, MB);
+	rig_pump(g);
+	assert_true(TAILQ_FIRST(&g->ctl.conns)->waits);
+	assert_int_equal(fake_nic.mrs, 0);
+	*st = (struct cont_stall){ 0 };
+	uv_timer_start(&TAILQ_FIRST(&g->ctl.conns)->turn, TAILQ_FIRST(&g->ctl.conns)->turn.timer_cb,
+		       0, 0);
+	rig_pump(g);
+	work();
+	assert_int_equal(reg_answer(&resp), 0);
+	assert_int_equal(resp.zero_copy, MB);
+	close(other);
 }
 
 /* Its connection is not read until it is answered; others are. */
@@ -399,7 +425,8 @@ static void a_qp_is_queried(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(LATER_TEST(a_small_one_at_once), LATER_TEST(others_are_served_meanwhile),
+	return UNIT_RUN(LATER_TEST(a_small_one_at_once), LATER_TEST(a_debt_is_paid_first),
+			LATER_TEST(others_are_served_meanwhile),
 			LATER_TEST(answered_when_it_is_back), LATER_TEST(what_the_nic_refuses),
 			LATER_TEST(keys_that_are_taken), LATER_TEST(deregistered_later),
 			LATER_TEST(deregistered_by_two), LATER_TEST(the_session_ends_meanwhile),
