@@ -263,8 +263,10 @@ static int call_reg(struct ffl_context *ctx, enum ff_msg_type type, const void *
 	int err = -EAGAIN;
 
 	for (unsigned i = 0; err == -EAGAIN && i < TRACK_TRIES; i++) {
-		err = ffl_call(ctx, type, req, len, h->run, sizeof(*h->run), told(h, access), resp,
-			       resp_len, NULL, 0, NULL);
+		do
+			err = ffl_call(ctx, type, req, len, h->run, sizeof(*h->run),
+				       told(h, access), resp, resp_len, NULL, 0, NULL);
+		while (ffl_map_again(err));
 		if (err == -EAGAIN)
 			sched_yield();
 	}

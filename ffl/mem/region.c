@@ -404,8 +404,10 @@ static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
 	if (!f || !is_open(f))
 		return ffl_err_ptr(EOPNOTSUPP);
 	for (unsigned i = 0; i < PLACE_TRIES; i++) {
-		err = ffl_call(ctx, FF_MSG_PLACE_PAGES, &req, sizeof(req), NULL, 0, 0, &resp,
-			       sizeof(resp), &uffd, 1, &num_fds);
+		do
+			err = ffl_call(ctx, FF_MSG_PLACE_PAGES, &req, sizeof(req), NULL, 0, 0,
+				       &resp, sizeof(resp), &uffd, 1, &num_fds);
+		while (ffl_map_again(err));
 		if (err != -EAGAIN)
 			break;
 		sched_yield(); /* pages of the region are being given back: some microseconds */

@@ -11,8 +11,7 @@
  * TURN_NS together before those of other containers have theirs. Who connects and does not say
  * HELLO is closed after a while; a container can hold so many of those only (container.c). When a
  * container has made as many calls as it may in a second, or has used the CPU time that it may
- * (cpu.h), the connections that call wait, unread, and nobody else does. With a NIC they wait as well
- * while the container owes time (mem/stall.c).
+ * (cpu.h), the connections that call wait, unread, and nobody else does.
  *
  * Tests: test_ctl.c
  */
@@ -491,21 +490,13 @@ static void on_turn(uv_timer_t *t)
 		ctl_serve_slot(conn);
 }
 
-/*
- * ns that its next request has to wait, and the limit that has been reached. REACHED_NUM: no limit, but
- * no file is mapped for the container now (mem/stall.c), and a NIC would not reach what is registered.
- */
+/* ns that its next request has to wait, and the limit that has been reached. */
 static uint64_t call_wait(struct ctl_conn *conn, enum quota_reached *limit)
 {
-	bool has_nic = conn->ses && carriers_make_objects(conn->ses->fast);
 	struct container *c = conn->cont;
 	bool calls = quota_calls_limited(c), cpu = cpu_limited(c);
 	uint64_t now = calls || cpu ? uv_hrtime() : 0, calls_ns, cpu_ns;
-	uint64_t stall_ms = has_nic ? stall_room_in(c) : 0;
 
-	*limit = REACHED_NUM;
-	if (stall_ms)
-		return stall_ms * NS_PER_MS;
 	calls_ns = calls ? quota_call_wait(c, now) : 0;
 	cpu_ns = cpu ? cpu_wait(c, now) : 0;
 	*limit = calls_ns > cpu_ns ? REACHED_CALLS : REACHED_CPU;
@@ -541,13 +532,11 @@ static bool may_call(struct ctl_conn *conn)
 	ns = call_wait(conn, &limit);
 	if (!ns)
 		return true;
-	wait_unread(conn, (ns + NS_PER_MS - 1) / NS_PER_MS);
-	if (limit == REACHED_NUM)
-		return false;
 	snprintf(text, sizeof(text), "it makes more control calls than %s allows: they wait",
 		 limit == REACHED_CALLS ? "max_calls" : "max_cpu");
 	log_client(&conn->cont->log, LOG_LEVEL_WARN, "container %s: %s", conn->cont->name, text);
 	quota_reached(conn->cont, limit, text);
+	wait_unread(conn, (ns + 999999) / 1000000);
 	return false;
 }
 

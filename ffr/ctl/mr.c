@@ -264,6 +264,8 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	    range_check(c->ctl, req->addr, req->length, req->iova, req->access))
 		return -EINVAL;
 	err = access_check(c, req->access & ~FF_ACCESS_TRACK);
+	if (!err && !c->found)
+		err = ctl_map_wait(c);
 	if (err)
 		return err;
 	if (!(req->access & IBV_ACCESS_ON_DEMAND) &&
@@ -542,6 +544,9 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	if (remap) {
 		if (range_check(c->ctl, req->addr, req->length, req->iova, new.access))
 			return -EINVAL;
+		err = c->found ? 0 : ctl_map_wait(c);
+		if (err)
+			return err;
 		if (!(new.access &IBV_ACCESS_ON_DEMAND) &&
 		    ctl_look(c, view_writes(new.access), serve_rereg_mr, req, sizeof(*req)))
 			return CTL_LATER;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "ffr/ctl/ctl.h"
+#include "ffr/mem/stall.h"
 #include "ffr/obj/qp_state.h"
 
 #define CTL_NUM_PORTS 1u /* of the device */
@@ -44,6 +45,15 @@ int ctl_obj_destroy(struct obj *o);
  * there is nothing to be found, or the keeper was asked already. writes: only what is writable.
  */
 bool ctl_look(struct ctl_call *c, bool writes, ctl_serve_fn *serve, const void *req, size_t size);
+/*
+ * 0, or -EBUSY: the container has to wait before files are mapped for it (mem/stall.c), and asks again. Only with a
+ * NIC, which does not reach at all what is not mapped; else it is copied.
+ */
+static inline int ctl_map_wait(const struct ctl_call *c)
+{
+	return carriers_make_objects(c->s->fast) && stall_room_in(c->s->cont) ? -EBUSY : 0;
+}
+
 /* The call that destroys an object by its handle, the request's `field`; find() is its table's. */
 #define CTL_DESTROY(call, find, field)                                                             \
 	int ctl_##call(struct ctl_call *c, const struct ff_##call##_req *req,                      \

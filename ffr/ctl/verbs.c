@@ -179,6 +179,9 @@ int ctl_place_pages(struct ctl_call *c, const struct ff_place_pages_req *req,
 	struct stall_wait w;
 	int uffd, err;
 
+	err = req->len ? ctl_map_wait(c) : 0;
+	if (err)
+		return err;
 	if (stall_maps_no_file(c->s->cont))
 		return -ENOSPC; /* the library leaves the memory as it is, and it is copied */
 	stall_wait_begin(&w);

@@ -13,8 +13,8 @@
  * container's own threads wait, and mappings that are not needed any more are unmapped one by one, with long pauses
  * (unmap.c). So a container keeps the control thread waiting for no more than one STALL_SHARE-th of the time. An
  * honest program whose memory the host has swapped out is copied for a while, and keeps its sessions. A NIC cannot
- * copy: there the container's calls wait until it may owe some more (ctl/conn.c). So do hot parts, which are told of
- * only once (ctl/hot.c). The router never waits for rings (seg.c).
+ * copy: there the library asks again until the container may owe some more (ctl_map_wait()). Hot parts, which are told
+ * of only once, wait for that, too (ctl/hot.c). The router never waits for rings (seg.c).
  *
  * A wait is time asleep, or CPU time: the kernel spins on some locks while their holders run. Time without a CPU, on
  * a busy host, is nobody's: the kernel counts it in the thread's schedstat, if it was built for that. Else, and for

@@ -192,6 +192,32 @@ static void dereg_waits_for_a_copy(void **state)
 	munmap(p, PG);
 }
 
+static void *debt_is_paid(void *arg)
+{
+	usleep(20000);
+	*(int *)arg = 0;
+	return NULL;
+}
+
+/* The router maps nothing for now, and a NIC is there: the program's call takes until it does. */
+static void reg_waits_for_the_router(void **state)
+{
+	static const enum ff_msg_type calls[] = { FF_MSG_PLACE_PAGES, FF_MSG_REG_MR };
+	char *p = rg_map(PG);
+	pthread_t t;
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++) {
+		fake_shadow.fail[calls[i]] = -EBUSY;
+		assert_int_equal(
+			pthread_create(&t, NULL, debt_is_paid, &fake_shadow.fail[calls[i]]), 0);
+		rg_dereg(rg_reg(p, PG));
+		pthread_join(t, NULL);
+		assert_int_equal(fake_shadow.fail[calls[i]], 0);
+	}
+	munmap(p, PG);
+}
+
 /* An MR of another PD, and one whose addresses begin with 0, also when it is changed. */
 static void rereg_changes_what_it_says(void **state)
 {
@@ -240,6 +266,6 @@ int main(void)
 
 	return UNIT_RUN(T(bad_arguments), T(waits_for_posted), T(hints_are_masked), T(on_demand),
 			T(leaving_without_a_call), T(leaving_where_a_nic_is),
-			T(dereg_waits_for_a_copy), T(rereg_changes_what_it_says),
-			T(refused_mr_is_undone));
+			T(dereg_waits_for_a_copy), T(reg_waits_for_the_router),
+			T(rereg_changes_what_it_says), T(refused_mr_is_undone));
 }
