@@ -116,7 +116,7 @@ static void owe(struct container *c, uint64_t ns)
 		return;
 	log_client(
 		&c->log, LOG_LEVEL_WARN,
-		"container %s: its memory or files keep the router waiting: what it registers is copied for %llu s",
+		"container %s: its memory or files keep the router waiting: for %llu s what it registers is copied, or waits with a NIC",
 		c->name, (unsigned long long)(stall_left(c, now) / 1000000000u + 1));
 }
 
