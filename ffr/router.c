@@ -355,8 +355,7 @@ static void on_ready(void *arg)
 	if (!o.known)
 		log_warn(
 			"containers are not known, and have no device, until the orchestrator answers");
-	log_info("ready: host %s, %s%s%s", r->conf.hostname, r->conf.num_nics ? "NIC, " : "",
-		 r->conf.has_rio ? "RapidIO, " : "", r->conf.runtime_dir);
+	log_info("ready: host %s, %s", r->conf.hostname, r->conf.runtime_dir);
 	sd_notify("READY=1");
 }
 
