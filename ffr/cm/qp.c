@@ -144,7 +144,7 @@ static struct qp *client_qp(const struct cm_id *id, uint32_t handle)
 {
 	struct session *dev = import_source(id->o.ses, id->device);
 
-	return dev ? qp_get(dev, handle) : NULL;
+	return dev ? qp_get_unsealed(dev, handle) : NULL;
 }
 
 static int step_to(struct cm_id *id, uint32_t qp_state, struct ff_modify_qp_req *step)
@@ -176,7 +176,7 @@ int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources
 		  uint8_t initiator_depth)
 {
 	struct session *dev = import_source(id->o.ses, id->device);
-	struct qp *qp = dev ? qp_named(dev, handle) : NULL;
+	struct qp *qp = dev ? qp_get(dev, handle) : NULL;
 	struct ff_modify_qp_req step[2];
 	struct ff_qp_attr *rtr = &step[0].attr, *rts = &step[1].attr;
 	int err = qp ? 0 : -EINVAL;

@@ -81,7 +81,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 		  struct ff_resize_cq_resp *resp)
 {
 	struct fast *f = c->s->fast;
-	struct cq *cq = cq_named(c->s, req->cq);
+	struct cq *cq = cq_get(c->s, req->cq);
 	struct ff_ring_at at, old;
 	struct cq_move move = { 0 };
 	uint8_t *map;
@@ -116,7 +116,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 		  struct ff_modify_cq_resp *resp)
 {
-	struct cq *cq = cq_named(c->s, req->cq);
+	struct cq *cq = cq_get(c->s, req->cq);
 
 	(void)resp;
 	if (!cq || req->count > c->ctl->dev.max_cq_count || req->period > c->ctl->dev.max_cq_period)
@@ -130,7 +130,7 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 int ctl_repeat_event(struct ctl_call *c, const struct ff_repeat_event_req *req,
 		     struct ff_repeat_event_resp *resp)
 {
-	struct cq *cq = cq_named(c->s, req->cq);
+	struct cq *cq = cq_get(c->s, req->cq);
 	int err;
 
 	(void)resp;
@@ -142,7 +142,7 @@ int ctl_repeat_event(struct ctl_call *c, const struct ff_repeat_event_req *req,
 	return err;
 }
 
-CTL_DESTROY(destroy_cq, cq_named, cq)
+CTL_DESTROY(destroy_cq, cq_get, cq)
 
 static void cq_forget(struct fast *f, struct obj *o)
 {
@@ -189,7 +189,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	const struct ff_query_device_resp *dev = &c->ctl->dev;
 	struct pd *pd = pd_get(c->s, req->pd);
 	struct xrcd_ref *xref = xrcd_get(c->s, req->xrcd);
-	struct cq *cq = cq_named(c->s, req->cq);
+	struct cq *cq = cq_get(c->s, req->cq);
 	struct srq *srq;
 	uint8_t *map;
 	int err;
@@ -243,7 +243,7 @@ err_free:
 int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
 		   struct ff_modify_srq_resp *resp)
 {
-	struct srq *srq = srq_named(c->s, req->srq);
+	struct srq *srq = srq_get(c->s, req->srq);
 
 	(void)resp;
 	if (!srq || req->mask & ~(uint32_t)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
@@ -263,7 +263,7 @@ int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
 int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 		  struct ff_query_srq_resp *resp)
 {
-	struct srq *srq = srq_named(c->s, req->srq);
+	struct srq *srq = srq_get(c->s, req->srq);
 
 	if (!srq)
 		return -EINVAL;
@@ -275,7 +275,7 @@ int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 	return 0;
 }
 
-CTL_DESTROY(destroy_srq, srq_named, srq)
+CTL_DESTROY(destroy_srq, srq_get, srq)
 
 static void srq_forget(struct fast *f, struct obj *o)
 {

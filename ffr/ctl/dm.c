@@ -87,7 +87,7 @@ static void dm_free(struct obj *o)
 
 const struct obj_ops dm_obj_ops = { .free = dm_free };
 
-CTL_DESTROY(free_dm, dm_named, dm)
+CTL_DESTROY(free_dm, dm_get, dm)
 
 /* As the kernel's ib_check_mr_access(), with the bits that this kind of MR knows. */
 static int access_check(uint32_t access, uint32_t known)
@@ -132,7 +132,7 @@ int ctl_reg_dm_mr(struct ctl_call *c, const struct ff_reg_dm_mr_req *req,
 		  struct ff_reg_dm_mr_resp *resp)
 {
 	struct pd *pd = pd_get(c->s, req->pd);
-	struct dm *dm = dm_named(c->s, req->dm);
+	struct dm *dm = dm_get(c->s, req->dm);
 	struct mr *mr;
 	int err;
 

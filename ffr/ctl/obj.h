@@ -93,34 +93,34 @@ int ctl_ring_alloc_sealed(struct ctl_call *c, uint64_t size, struct ff_ring_at *
 void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size);
 
 /*
- * The object of that handle, in a segment that is sealed, since the client knows the handle and so has mapped and
- * sealed the segment (seg.c). Every call that has the router touch a ring finds its object so. NULL: there is none,
- * or the client has not sealed the segment.
+ * The object of that handle, whose rings are in a segment that the client has sealed: a client that knows the handle
+ * has mapped and sealed the segment (seg.c). NULL: there is none, or the segment is not sealed. Handlers of calls find
+ * CQs, SRQs, QPs and DMs by these; test_ctl.c tries each call that names one.
  */
-static inline struct cq *cq_named(struct session *s, uint32_t handle)
+static inline struct cq *cq_get(struct session *s, uint32_t handle)
 {
-	struct cq *cq = cq_get(s, handle);
+	struct cq *cq = cq_get_unsealed(s, handle);
 
 	return cq && !seg_check(s, cq->at.seg) ? cq : NULL;
 }
 
-static inline struct srq *srq_named(struct session *s, uint32_t handle)
+static inline struct srq *srq_get(struct session *s, uint32_t handle)
 {
-	struct srq *srq = srq_get(s, handle);
+	struct srq *srq = srq_get_unsealed(s, handle);
 
 	return srq && !seg_check(s, srq->at.seg) ? srq : NULL;
 }
 
-static inline struct qp *qp_named(struct session *s, uint32_t handle)
+static inline struct qp *qp_get(struct session *s, uint32_t handle)
 {
-	struct qp *qp = qp_get(s, handle);
+	struct qp *qp = qp_get_unsealed(s, handle);
 
 	return qp && !seg_check(s, qp->sq_at.seg) ? qp : NULL;
 }
 
-static inline struct dm *dm_named(struct session *s, uint32_t handle)
+static inline struct dm *dm_get(struct session *s, uint32_t handle)
 {
-	struct dm *dm = dm_get(s, handle);
+	struct dm *dm = dm_get_unsealed(s, handle);
 
 	return dm && !seg_check(s, dm->seg) ? dm : NULL;
 }

@@ -144,9 +144,9 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		return -ENOMEM;
 	err = -EINVAL;
 	qp->pd = pd_get(s, req->pd);
-	qp->scq = cq_named(s, req->send_cq);
-	qp->rcq = cq_named(s, req->recv_cq);
-	qp->srq = srq_named(s, req->srq);
+	qp->scq = cq_get(s, req->send_cq);
+	qp->rcq = cq_get(s, req->recv_cq);
+	qp->srq = srq_get(s, req->srq);
 	if (!qp->pd || !qp->scq || (!qp->rcq && !no_recv) || (req->srq && !qp->srq))
 		goto err_free;
 	qp->type = (uint8_t)req->qp_type;
@@ -303,7 +303,7 @@ static void sgid_indices(const struct session *s, uint32_t mask, struct ff_qp_at
 int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
 		  struct ff_modify_qp_resp *resp)
 {
-	struct qp *qp = qp_named(c->s, req->qp);
+	struct qp *qp = qp_get(c->s, req->qp);
 	struct ff_modify_qp_req step = *req;
 
 	sgid_indices(c->s, step.mask, &step.attr);

@@ -722,11 +722,15 @@ static inline struct pd *pd_get(struct session *s, uint32_t h)
 
 	return pd && pd->of ? pd->of : pd;
 }
-OBJ_BY_HANDLE(cq_get, cq, CQ)
-OBJ_BY_HANDLE(srq_get, srq, SRQ)
+/*
+ * These, and dm_get_unsealed(), are not for handlers of calls: the client may not have sealed the segment of the rings
+ * yet. Handlers call cq_get(), srq_get(), qp_get() and dm_get() of ctl/obj.h.
+ */
+OBJ_BY_HANDLE(cq_get_unsealed, cq, CQ)
+OBJ_BY_HANDLE(srq_get_unsealed, srq, SRQ)
 OBJ_BY_HANDLE(qp_handle_get, qp, QP)
 /* The QP: that is another object than the one with the handle if it is an XRC_RECV one. */
-static inline struct qp *qp_get(struct session *s, uint32_t h)
+static inline struct qp *qp_get_unsealed(struct session *s, uint32_t h)
 {
 	struct qp *qp = qp_handle_get(s, h);
 
@@ -753,7 +757,7 @@ static inline bool mr_leaves(const struct mr *mr)
 	return mr->odp && ff_is_leaving(&mr->o.ses->hdr->leaving, mr->odp->mr);
 }
 OBJ_BY_HANDLE(mw_get, mw, MW)
-OBJ_BY_HANDLE(dm_get, dm, DM)
+OBJ_BY_HANDLE(dm_get_unsealed, dm, DM)
 OBJ_BY_HANDLE(ah_get, ah, AH)
 OBJ_BY_HANDLE(channel_get, channel, CHANNEL)
 

@@ -54,7 +54,7 @@ int xrc_event(struct xrc_client *c, uint32_t *handle)
 
 bool xrc_poll(struct xrc_client *c, struct ff_cqe *out)
 {
-	struct cq *cq = cq_get(c->s, c->cq);
+	struct cq *cq = cq_get_unsealed(c->s, c->cq);
 	struct ff_cqe *e = &cq->ring[c->ci & (cq->depth - 1)];
 
 	if (atomic_load(&e->phase) != ff_cqe_phase(c->ci, cq->depth))
@@ -207,7 +207,7 @@ void xrc_sender_open(struct xrc_sender *s, uint32_t qpn)
 
 struct ff_sqe *xrc_post(struct xrc_sender *s, uint8_t opcode, uint32_t srqn, uint64_t wr_id)
 {
-	struct qp *qp = qp_get(s->c.s, s->qp.qp);
+	struct qp *qp = qp_get_unsealed(s->c.s, s->qp.qp);
 	struct ff_sqe *e = qp_sqe(qp, s->tail);
 
 	memset((uint8_t *)e + 2, 0, sizeof(*e) - 2);
@@ -220,7 +220,7 @@ struct ff_sqe *xrc_post(struct xrc_sender *s, uint8_t opcode, uint32_t srqn, uin
 
 void xrc_go(struct xrc_sender *s)
 {
-	struct qp *qp = qp_get(s->c.s, s->qp.qp);
+	struct qp *qp = qp_get_unsealed(s->c.s, s->qp.qp);
 
 	atomic_store(&qp_sqe(qp, s->tail)->seq, ff_seq(s->tail));
 	s->tail++;
@@ -237,7 +237,7 @@ void xrc_send_to(struct xrc_sender *s, uint32_t srqn, uint64_t wr_id)
 void xrc_post_srq(struct xrc_client *c, const struct ff_create_srq_resp *srq, uint32_t i,
 		  uint64_t wr_id)
 {
-	struct srq *q = srq_get(c->s, srq->srq);
+	struct srq *q = srq_get_unsealed(c->s, srq->srq);
 	struct ff_rqe *e = (struct ff_rqe *)(q->ring + (size_t)(i & (q->depth - 1)) * q->stride);
 
 	e->num_sge = 0;

@@ -397,7 +397,7 @@ static void gid_indices_are_those_of_the_device(void **state)
 	assert_int_equal(attr.attr.ah.sgid_index, 0);
 	assert_int_equal(establish_with(&second, id, qp), 0);
 	assert_int_equal(query(&second, qp).ah.sgid_index, 0);
-	assert_int_equal(qp_get(second.ses, qp)->attr.ah.sgid_index, 4);
+	assert_int_equal(qp_get_unsealed(second.ses, qp)->attr.ah.sgid_index, 4);
 	close(second.dev);
 }
 

@@ -128,7 +128,7 @@ static void it_waits_for_the_copy_under_way(void **state)
 	runner_begins(&c);
 	ask(&c, FF_MSG_DESTROY_QP, c.qp[0]);
 	assert_waits(&c, FF_MSG_DESTROY_QP);
-	assert_null(qp_get(c.s, c.qp[0]));
+	assert_null(qp_get_unsealed(c.s, c.qp[0]));
 	runner_ends(&c);
 	assert_answered(&c, FF_MSG_DESTROY_QP);
 	client_close(&c);
@@ -223,7 +223,7 @@ static void a_copy_that_waits_is_taken_back(void **state)
 				     IBV_ACCESS_LOCAL_WRITE, &mr),
 			 0);
 	fast_lock(g->ctl.host);
-	qp = qp_get(c.s, c.qp[1]);
+	qp = qp_get_unsealed(c.s, c.qp[1]);
 	call = pvm_call_get(f->pvm, qp, PVM_COPY, sizeof(memory), &w);
 	assert_non_null(call);
 	call->ses = c.s;

@@ -222,6 +222,110 @@ static void what_is_named_is_sealed(void **state)
 	g->unsealed = false;
 }
 
+struct objects {
+	uint32_t pd, xrcd, channel;
+	uint32_t cq, srq, qp, ud, dm; /* in segments of their own */
+	uint32_t other;		      /* a CQ, in segment 0 */
+};
+
+#define MAKE(NAME, name, resp, ...)                                                                \
+	do {                                                                                       \
+		struct ff_##name##_req req_ = { __VA_ARGS__ };                                     \
+		assert_int_equal(RIG_CALL(g, sock, NAME, &req_, resp), 0);                         \
+	} while (0)
+
+static struct objects make_objects(int sock)
+{
+	struct ff_create_channel_resp channel;
+	struct ff_open_xrcd_resp xrcd;
+	struct ff_create_srq_resp srq;
+	struct ff_create_qp_resp qp, ud;
+	struct ff_create_cq_resp cq;
+	struct ff_alloc_dm_resp dm;
+	uint32_t pd = call_pd(g, sock), other = call_cq(g, sock);
+
+	MAKE(CREATE_CHANNEL, create_channel, &channel, .reserved = 0);
+	MAKE(OPEN_XRCD, open_xrcd, &xrcd, .flags = FF_XRCD_CREATE);
+	MAKE(CREATE_CQ, create_cq, &cq, .cqe = 60000, .channel = channel.channel);
+	MAKE(CREATE_SRQ, create_srq, &srq, .pd = pd, .max_wr = FF_MAX_WR, .max_sge = FF_MAX_SGE);
+	MAKE(CREATE_QP, create_qp, &qp, .pd = pd, .send_cq = other, .recv_cq = other,
+	     .qp_type = IBV_QPT_RC, .cap = { FF_MAX_WR, FF_MAX_WR, FF_MAX_SGE, FF_MAX_SGE, 0 });
+	MAKE(CREATE_QP, create_qp, &ud, .pd = pd, .send_cq = other, .recv_cq = other,
+	     .qp_type = IBV_QPT_UD, .cap = { FF_MAX_WR, FF_MAX_WR, FF_MAX_SGE, FF_MAX_SGE, 0 });
+	MAKE(ALLOC_DM, alloc_dm, &dm, .length = FF_PAGE);
+	assert_true(cq.ring.seg && srq.ring.seg && qp.sq.seg && ud.sq.seg && dm.seg);
+	return (struct objects){ .pd = pd,
+				 .xrcd = xrcd.xrcd,
+				 .channel = channel.channel,
+				 .cq = cq.cq,
+				 .srq = srq.srq,
+				 .qp = qp.qp,
+				 .ud = ud.qp,
+				 .dm = dm.dm,
+				 .other = other };
+}
+
+/*
+ * In each call that names an object with rings, one that is not sealed (tests/lint/handles), those calls last that end
+ * the object. All are -EINVAL, and none of them when `sealed` tells that the client has sealed the segments.
+ */
+static void name_each(int sock, const struct objects *o, bool sealed)
+{
+#define UNSEALED(NAME, name, ...)                                                                  \
+	do {                                                                                       \
+		struct ff_##name##_req req_ = { __VA_ARGS__ };                                     \
+		struct ff_##name##_resp resp_;                                                     \
+		int st_ = RIG_CALL(g, sock, NAME, &req_, &resp_);                                  \
+                                                                                                   \
+		if ((st_ == -EINVAL) == sealed)                                                    \
+			fail_msg("%s { %s }: %d", #NAME, #__VA_ARGS__, st_);                       \
+	} while (0)
+	UNSEALED(RESIZE_CQ, resize_cq, .cq = o->cq, .cqe = 64);
+	UNSEALED(MODIFY_CQ, modify_cq, .cq = o->cq);
+	UNSEALED(REPEAT_EVENT, repeat_event, .cq = o->cq);
+	UNSEALED(CREATE_SRQ, create_srq, .pd = o->pd, .max_wr = 4, .max_sge = 1, .xrcd = o->xrcd,
+		 .cq = o->cq);
+	UNSEALED(CREATE_QP, create_qp, .pd = o->pd, .send_cq = o->cq, .recv_cq = o->other,
+		 .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 });
+	UNSEALED(CREATE_QP, create_qp, .pd = o->pd, .send_cq = o->other, .recv_cq = o->cq,
+		 .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 });
+	UNSEALED(CREATE_QP, create_qp, .pd = o->pd, .send_cq = o->other, .recv_cq = o->other,
+		 .srq = o->srq, .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 });
+	UNSEALED(MODIFY_SRQ, modify_srq, .srq = o->srq, .mask = IBV_SRQ_LIMIT);
+	UNSEALED(QUERY_SRQ, query_srq, .srq = o->srq);
+	UNSEALED(MODIFY_QP, modify_qp, .qp = o->qp, .mask = IBV_QP_STATE,
+		 .attr.qp_state = IBV_QPS_RESET);
+	UNSEALED(QUERY_QP, query_qp, .qp = o->qp);
+	UNSEALED(ATTACH_MCAST, attach_mcast, .qp = o->ud, .gid = { 0xff, 0x0e, [15] = 1 });
+	UNSEALED(DETACH_MCAST, detach_mcast, .qp = o->ud, .gid = { 0xff, 0x0e, [15] = 1 });
+	UNSEALED(REG_DM_MR, reg_dm_mr, .pd = o->pd, .dm = o->dm, .length = 8);
+	UNSEALED(FREE_DM, free_dm, .dm = o->dm);
+	UNSEALED(DESTROY_SRQ, destroy_srq, .srq = o->srq);
+	UNSEALED(DESTROY_CQ, destroy_cq, .cq = o->cq);
+#undef UNSEALED
+}
+
+static void each_call_wants_the_seal(void **state)
+{
+	struct objects o;
+	struct session *s;
+	int sock;
+
+	(void)state;
+	g->unsealed = true;
+	g->ctl.dev.max_dm_size = 64 * FF_PAGE;
+	sock = call_client(g, 0);
+	s = LIST_FIRST(&g->c[0]->sessions);
+	assert_ptr_not_equal(get_seg(sock, 0, true), MAP_FAILED);
+	o = make_objects(sock);
+	name_each(sock, &o, false);
+	for (uint32_t i = 1; i < s->mem.num_segs; i++)
+		assert_ptr_not_equal(get_seg(sock, i, true), MAP_FAILED);
+	name_each(sock, &o, true);
+	close(sock);
+	g->unsealed = false;
+}
+
 /* A client that has not sealed segment 0 makes no calls: that one's connection is closed. */
 static void who_does_not_seal_is_closed(void **state)
 {
@@ -494,7 +598,7 @@ static void a_session_takes_everything_with_it(void **state)
 	cq = call_cq(g, s);
 	call_qp(g, s, pd, cq);
 	ses = LIST_FIRST(&g->c[0]->sessions);
-	qpn = qp_get(ses, call_qp(g, s, pd, cq))->qp_num;
+	qpn = qp_get_unsealed(ses, call_qp(g, s, pd, cq))->qp_num;
 	ses->stats.send_ops = 5;
 	for (int i = 0; i < 300; i++) /* more than one batch of the teardown */
 		assert_int_equal(call_reg_mr(g, s, pd, buf, 100, 0, &mr), 0);
@@ -620,8 +724,8 @@ int main(void)
 		CALL_TEST(hello_gives_a_session), CALL_TEST(a_programs_name_is_printable),
 		cmocka_unit_test(types_end_with_the_table), CALL_TEST(userfaultfd_can_be_kept_back),
 		CALL_TEST(versions_are_negotiated), CALL_TEST(what_is_named_is_sealed),
-		CALL_TEST(who_does_not_seal_is_closed), CALL_TEST(memory_that_stalls),
-		CALL_TEST(malformed_messages_close_the_session),
+		CALL_TEST(each_call_wants_the_seal), CALL_TEST(who_does_not_seal_is_closed),
+		CALL_TEST(memory_that_stalls), CALL_TEST(malformed_messages_close_the_session),
 		CALL_TEST(unknown_messages_are_answered),
 		CALL_TEST(descriptors_close_the_session_and_are_closed),
 		CALL_TEST(who_does_not_read_is_closed), CALL_TEST(a_failed_call_answers_with_zeros),

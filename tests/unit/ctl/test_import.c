@@ -289,7 +289,7 @@ static void a_window_outlives_the_session_of_its_mr(void **state)
 			 0);
 	assert_int_equal(import(&b, a.token), 0);
 	assert_int_equal(import_pd(&b, pd, &h), 0);
-	qp = qp_get(b.s, call_qp(g, b.sock, h, call_cq(g, b.sock)));
+	qp = qp_get_unsealed(b.s, call_qp(g, b.sock, h, call_cq(g, b.sock)));
 	assert_int_equal(RIG_CALL(g, b.sock, ALLOC_MW,
 				  (&(struct ff_alloc_mw_req){ .pd = h, .type = IBV_MW_TYPE_1 }),
 				  &resp),

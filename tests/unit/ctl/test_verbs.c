@@ -539,7 +539,7 @@ static void a_cq_is_resized_while_it_holds_completions(void **state)
 
 	(void)state;
 	assert_int_equal(call_create_cq(g, s, 64, 0, &resp), 0);
-	cq = cq_get(LIST_FIRST(&g->c[0]->sessions), resp.cq);
+	cq = cq_get_unsealed(LIST_FIRST(&g->c[0]->sessions), resp.cq);
 	cq->pi = 20; /* as if 20 had been written and 3 consumed */
 	atomic_store(&cq->hdr->ci, 3);
 	for (uint32_t i = 0; i < 20; i++)

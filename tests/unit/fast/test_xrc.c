@@ -196,7 +196,7 @@ static void bells_of_a_recv_qp_are_ignored(void **state)
 	xrc_client_open(&a, 0);
 	qp = xrc_new_recv(&a, xrc_domain_of(&a, XRC_FILE_A));
 	i = FF_HANDLE_INDEX(qp.qp);
-	fast_qp_activate(call_rig.ctl.host->threads[0], qp_get(a.s, xrc_new_send(&a).qp));
+	fast_qp_activate(call_rig.ctl.host->threads[0], qp_get_unsealed(a.s, xrc_new_send(&a).qp));
 	atomic_fetch_or(&a.s->hdr->dirty[i / 64], 1ull << i % 64);
 	atomic_fetch_or(&a.s->hdr->dirty_sum[0], 1);
 	atomic_fetch_add(&a.s->hdr->srq_kick, 1);

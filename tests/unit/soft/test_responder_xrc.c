@@ -111,7 +111,7 @@ static void a_sender_waits_for_a_receive(void **state)
 
 	(void)state;
 	sender_waits(&h);
-	assert_int_equal(atomic_load(&srq_get(h.c[1].s, h.srq[1].srq)->hdr->need), 1);
+	assert_int_equal(atomic_load(&srq_get_unsealed(h.c[1].s, h.srq[1].srq)->hdr->need), 1);
 	xrc_post_srq(&h.c[1], &h.srq[1], 0, 200);
 	xrc_run(NS_PER_MS * 1000);
 	xrc_expect(&h.from.c, 1, IBV_WC_SUCCESS);
@@ -173,7 +173,7 @@ static void a_receive_of_another_srq_is_given_back(void **state)
 	xrc_shared_open(&h);
 	xrc_post_srq(&h.c[1], &h.srq[1], 0, 200);
 	xrc_post_srq(&h.c[0], &h.srq[0], 0, 100);
-	rqe = (struct ff_rqe *)srq_get(h.c[1].s, h.srq[1].srq)->ring;
+	rqe = (struct ff_rqe *)srq_get_unsealed(h.c[1].s, h.srq[1].srq)->ring;
 	rqe->num_sge = 1;
 	rqe->sge[0] = (struct ff_sge){ (uintptr_t)&h, 8, reg(&h.c[1], h.c[1].pd, &h, sizeof(h)) };
 	e = xrc_post(&h.from, FF_OP_SEND, h.srq[1].srq_num, 1);
