@@ -7,15 +7,17 @@
  */
 #include <unistd.h>
 
+#include <rdma/rdma_cma.h>
+
 #include "tests/rig/verbs/raw.h"
 
 /* ---- handles -------------------------------------------------------------------------------- */
 
 /*
- * Requests whose only flaw is a handle. `bad` goes where the handle belongs; 0 means that none of
- * them was served.
+ * Requests whose only flaw is a handle. `bad` goes where the handle belongs, in turn in each field of each request that
+ * has one (tests/lint/handles). None may be served.
  */
-static void handles_refused(struct raw *r, uint32_t bad, const struct raw_qp *own)
+static void handles_refused(struct raw *r, uint32_t bad, const struct raw_qp *own, uint32_t dm)
 {
 	union {
 #define X(num, NAME, name, tail, fds) struct ff_##name##_resp name;
@@ -24,7 +26,7 @@ static void handles_refused(struct raw *r, uint32_t bad, const struct raw_qp *ow
 	} a;
 	int st;
 
-	if (bad == own->pd || bad == own->cq || bad == own->mr || bad == own->qp)
+	if (bad == own->pd || bad == own->cq || bad == own->mr || bad == own->qp || bad == dm)
 		return; /* by chance a good one */
 #define REFUSED(NAME, name, ...)                                                                   \
 	do {                                                                                       \
@@ -37,9 +39,19 @@ static void handles_refused(struct raw *r, uint32_t bad, const struct raw_qp *ow
 	REFUSED(REG_MR, reg_mr, .pd = bad, .addr = (uintptr_t)own->buf, .length = 8);
 	REFUSED(DEREG_MR, dereg_mr, .mr = bad);
 	REFUSED(REREG_MR, rereg_mr, .mr = bad, .flags = IBV_REREG_MR_CHANGE_ACCESS);
+	REFUSED(REREG_MR, rereg_mr, .pd = bad, .mr = own->mr, .flags = IBV_REREG_MR_CHANGE_PD);
+	REFUSED(MAP_MR, map_mr, .mr = bad);
+	REFUSED(ADVISE_MR, advise_mr, .pd = bad, .addr = (uintptr_t)own->buf, .length = 8,
+		.lkey = own->lkey);
+	REFUSED(ALLOC_NULL_MR, alloc_null_mr, .pd = bad);
+	REFUSED(ALLOC_MW, alloc_mw, .pd = bad, .type = IBV_MW_TYPE_1);
+	REFUSED(DEALLOC_MW, dealloc_mw, .mw = bad);
+	REFUSED(FREE_DM, free_dm, .dm = bad);
 	REFUSED(DESTROY_CHANNEL, destroy_channel, .channel = bad);
 	REFUSED(RESIZE_CQ, resize_cq, .cq = bad, .cqe = 64);
 	REFUSED(DESTROY_CQ, destroy_cq, .cq = bad);
+	REFUSED(MODIFY_CQ, modify_cq, .cq = bad, .count = 1, .period = 1);
+	REFUSED(REPEAT_EVENT, repeat_event, .cq = bad);
 	REFUSED(CREATE_SRQ, create_srq, .pd = bad, .max_wr = 4, .max_sge = 1);
 	REFUSED(MODIFY_SRQ, modify_srq, .srq = bad, .mask = IBV_SRQ_LIMIT, .srq_limit = 1);
 	REFUSED(QUERY_SRQ, query_srq, .srq = bad);
@@ -48,16 +60,44 @@ static void handles_refused(struct raw *r, uint32_t bad, const struct raw_qp *ow
 		.attr.qp_state = IBV_QPS_ERR);
 	REFUSED(QUERY_QP, query_qp, .qp = bad);
 	REFUSED(DESTROY_QP, destroy_qp, .qp = bad);
+	REFUSED(ATTACH_MCAST, attach_mcast, .qp = bad, .gid = { 0xff, 0x0e, [15] = 1 });
+	REFUSED(DETACH_MCAST, detach_mcast, .qp = bad, .gid = { 0xff, 0x0e, [15] = 1 });
 	REFUSED(CREATE_AH, create_ah, .pd = bad, .attr.port_num = 1);
 	REFUSED(DESTROY_AH, destroy_ah, .ah = bad);
 	REFUSED(CLOSE_XRCD, close_xrcd, .xrcd = bad);
 	REFUSED(OPEN_QP, open_qp, .xrcd = bad, .qp_num = 2, .qp_type = IBV_QPT_XRC_RECV);
 	REFUSED(CREATE_QP, create_qp, .xrcd = bad, .qp_type = IBV_QPT_XRC_RECV);
+	REFUSED(CM_CREATE_ID, cm_create_id, .channel = bad, .ps = RDMA_PS_TCP);
+	REFUSED(CM_DESTROY_ID, cm_destroy_id, .id = bad);
+	REFUSED(CM_BIND, cm_bind, .id = bad);
+	REFUSED(CM_RESOLVE_ADDR, cm_resolve_addr, .id = bad);
+	REFUSED(CM_RESOLVE_ROUTE, cm_resolve_route, .id = bad);
+	REFUSED(CM_QUERY, cm_query, .id = bad);
+	REFUSED(CM_DEVICE, cm_device, .id = bad);
+	REFUSED(CM_LISTEN, cm_listen, .id = bad);
+	REFUSED(CM_CONNECT, cm_connect, .id = bad);
+	REFUSED(CM_ACCEPT, cm_accept, .id = bad);
+	REFUSED(CM_REJECT, cm_reject, .id = bad);
+	REFUSED(CM_ESTABLISH, cm_establish, .id = bad);
+	REFUSED(CM_DISCONNECT, cm_disconnect, .id = bad);
+	REFUSED(CM_INIT_QP_ATTR, cm_init_qp_attr, .id = bad);
+	REFUSED(CM_MIGRATE_ID, cm_migrate_id, .id = bad);
+	REFUSED(CM_SET_OPTION, cm_set_option, .id = bad);
+	REFUSED(CM_JOIN, cm_join, .id = bad);
+	REFUSED(CM_LEAVE, cm_leave, .id = bad);
+	REFUSED(CM_WRITE_EVENT, cm_write_event, .id = bad);
+	REFUSED(CM_CREATE_QP, cm_create_qp, .id = bad);
 	REFUSED(IMPORT_PD, import_pd, .pd = bad);
 	REFUSED(IMPORT_MR, import_mr, .pd = own->pd, .mr = bad);
+	REFUSED(IMPORT_MR, import_mr, .pd = bad, .mr = own->mr);
+	REFUSED(REG_DM_MR, reg_dm_mr, .pd = bad, .dm = dm, .length = 8);
+	REFUSED(REG_DM_MR, reg_dm_mr, .pd = own->pd, .dm = bad, .length = 8);
 	if (bad)
 		REFUSED(CREATE_SRQ, create_srq, .pd = own->pd, .cq = own->cq, .xrcd = bad,
 			.max_wr = 4, .max_sge = 1);
+	if (bad)
+		REFUSED(CREATE_SRQ, create_srq, .pd = own->pd, .cq = bad, .max_wr = 4,
+			.max_sge = 1);
 	if (bad)
 		REFUSED(CREATE_CQ, create_cq, .cqe = 4, .channel = bad);
 	REFUSED(CREATE_QP, create_qp, .pd = bad, .send_cq = own->cq, .recv_cq = own->cq,
@@ -72,21 +112,33 @@ static void handles_refused(struct raw *r, uint32_t bad, const struct raw_qp *ow
 #undef REFUSED
 }
 
+/* Device memory of 4 KB, sealed, so that only its handle can be refused. */
+static uint32_t make_dm(struct raw *r)
+{
+	struct ff_alloc_dm_resp dm;
+
+	RAW_CALL(r, ALLOC_DM, (&(struct ff_alloc_dm_req){ .length = FF_PAGE }), &dm);
+	raw_at(r, dm.seg, dm.off);
+	return dm.dm;
+}
+
 static void unknown_handles(void)
 {
 	static const uint32_t bad[] = { 0,	    0xffffffff, 0xffff,	    0x10000, 0x7fffffff,
 					0x80000000, 0x12345678, 0xffff0000, 999 };
 	struct raw_qp q;
 	struct raw r;
+	uint32_t dm;
 
 	victim_start();
 	raw_open(&r);
 	raw_qp_make(&r, &q, IBV_QPT_RC, 8192);
+	dm = make_dm(&r);
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++)
-		handles_refused(&r, bad[i], &q);
+		handles_refused(&r, bad[i], &q, dm);
 	/* right index, wrong generation */
-	handles_refused(&r, q.cq ^ 0x10000, &q);
-	handles_refused(&r, q.qp ^ 0x80000000, &q);
+	handles_refused(&r, q.cq ^ 0x10000, &q, dm);
+	handles_refused(&r, q.qp ^ 0x80000000, &q, dm);
 	raw_qp_connect(&r, &q); /* the session is as good as before */
 	raw_close(&r);
 	victim_stop();
@@ -97,6 +149,7 @@ static void foreign_handles(void)
 {
 	struct raw_qp q[4], mine;
 	struct raw a, b;
+	uint32_t dm;
 
 	victim_start();
 	raw_open(&a);
@@ -104,11 +157,12 @@ static void foreign_handles(void)
 	for (unsigned i = 0; i < ARRAY_SIZE(q); i++)
 		raw_qp_make(&a, &q[i], IBV_QPT_RC, 8192);
 	raw_qp_make(&b, &mine, IBV_QPT_RC, 8192);
+	dm = make_dm(&b);
 	for (unsigned i = 1; i < ARRAY_SIZE(q); i++) {
 		const uint32_t theirs[] = { q[i].pd, q[i].cq, q[i].mr, q[i].qp };
 
 		for (unsigned k = 0; k < ARRAY_SIZE(theirs); k++)
-			handles_refused(&b, theirs[k], &mine);
+			handles_refused(&b, theirs[k], &mine, dm);
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(q); i++)
 		raw_qp_connect(&a, &q[i]);
