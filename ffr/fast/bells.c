@@ -137,11 +137,16 @@ void ses_rest(struct fast *f, struct session *s)
 
 /* ---- bells --------------------------------------------------------------------------------------- */
 
+int fast_watch(struct fast *f, int fd, uint32_t events, void *what)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = what };
+
+	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
 int fast_bell_add(struct fast *f, struct session *s)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = s };
-
-	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->bell_fd, &ev) ? -errno : 0;
+	return fast_watch(f, s->bell_fd, EPOLLIN | EPOLLET, bell_name(s));
 }
 
 /* When did a bell ring that was to tell? The client's word decides on how the runner sleeps, and nothing else. */
@@ -160,14 +165,13 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 	uint32_t work = 0;
 
 	for (int i = 0; i < n; i++) {
-		uint64_t what = ev[i].data.u64;
-		struct session *s = (struct session *)(uintptr_t)what;
+		void *what = ev[i].data.ptr;
+		struct session *s = bell_of(what);
 
-		if (!s)
+		if (!what)
 			continue; /* stop_fd: only wakes */
-		if (what & FAST_EPOLL_BACKEND) {
-			CARRIERS_FIRST(ready, f, (void *)(uintptr_t)(what & ~FAST_EPOLL_BACKEND),
-				       ev[i].events);
+		if (!s) {
+			CARRIERS_FIRST(ready, f, what, ev[i].events);
 			work++;
 			continue;
 		}

@@ -99,7 +99,7 @@ struct carrier {
 	uint32_t (*flush)(struct fast *f);
 	/* Before the runner sleeps: have epoll tell of what comes. True: something has come already. */
 	bool (*arm)(struct fast *f);
-	/* epoll reports `what`, which is in f->epoll_fd with FAST_EPOLL_BACKEND. True: `what` is the carrier's. */
+	/* epoll reports `what`, of fast_watch(), which may be gone. True: `what` is the carrier's. */
 	bool (*ready)(struct fast *f, void *what, uint32_t events);
 };
 

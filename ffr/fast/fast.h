@@ -180,8 +180,11 @@ static inline void fast_want_work(struct fast_host *h)
 		h->work_wake(h);
 }
 
-/* In epoll_data.u64: the pointer beside this bit is the device's or a carrier's; without the bit, a session's. */
-#define FAST_EPOLL_BACKEND 1ull
+/*
+ * bells.c: have the carriers' op ready() called with `what`, which is not NULL, when fd has one of the events (EPOLL*).
+ * Ends when fd is closed, or by EPOLL_CTL_DEL. Any thread. 0 or -errno.
+ */
+int fast_watch(struct fast *f, int fd, uint32_t events, void *what);
 
 /*
  * A host with its first fast thread, which gets `be`. NULL: errno, that of open() if `be` or a carrier cannot be

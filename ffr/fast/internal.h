@@ -186,6 +186,19 @@ bool fast_was_coalesced(const struct qp *qp);
 uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n);
 /* The session's bell wakes that thread. 0 or -errno. */
 int fast_bell_add(struct fast *f, struct session *s);
+/*
+ * What epoll tells of a session's bell: the session's address with the lowest bit set. Carriers' pointers are as they
+ * are, so that a carrier that registers a descriptor by itself is never taken for a session.
+ */
+static inline void *bell_name(struct session *s)
+{
+	return (char *)s + 1;
+}
+/* The session; NULL: it is a carrier's, or nobody's. */
+static inline struct session *bell_of(void *what)
+{
+	return (uintptr_t)what & 1 ? (struct session *)((char *)what - 1) : NULL;
+}
 void fast_qp_deactivate(struct fast *f, struct qp *qp);
 /* It found no work for long: arm it and take it off, unless there is some after all. */
 void fast_qp_rest(struct fast *f, struct qp *qp);

@@ -83,14 +83,15 @@ static void give(struct nic_dev *d, struct nic_ah *ah)
 int nic_ahs_start(struct nic_dev *d)
 {
 	struct nic_ahs *a = &d->ahs;
-	struct epoll_event ev = { .events = EPOLLIN };
 	pthread_mutexattr_t attr;
 	int err;
 
-	ev.data.u64 = (uint64_t)(uintptr_t)a | FAST_EPOLL_BACKEND;
 	a->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (a->fd < 0 || epoll_ctl(d->f->epoll_fd, EPOLL_CTL_ADD, a->fd, &ev))
+	if (a->fd < 0)
 		return errno;
+	err = fast_watch(d->f, a->fd, EPOLLIN, a);
+	if (err)
+		return -err;
 	STAILQ_INIT(&a->todo);
 	STAILQ_INIT(&a->done);
 	pthread_cond_init(&a->more, NULL);

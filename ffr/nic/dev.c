@@ -305,22 +305,15 @@ int nic_open(struct fast *f, const struct nic_conf *conf)
 	return err;
 }
 
-static int listen_to(struct fast *f, int fd, void *what)
-{
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
-
-	ev.data.u64 = (uint64_t)(uintptr_t)what | FAST_EPOLL_BACKEND;
-	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? errno : 0;
-}
-
 int nic_dev_listen(struct nic_dev *d)
 {
-	int err = listen_to(d->f, d->channel->fd, d);
+	const uint32_t events = EPOLLIN | EPOLLET;
+	int err = fast_watch(d->f, d->channel->fd, events, d);
 
-	err = err ? err : listen_to(d->f, d->ctx->async_fd, &d->ear[NIC_EAR_ASYNC]);
+	err = err ? err : fast_watch(d->f, d->ctx->async_fd, events, &d->ear[NIC_EAR_ASYNC]);
 	if (!err && d->node_fd >= 0)
-		err = listen_to(d->f, d->node_fd, &d->ear[NIC_EAR_NODE]);
-	return -err;
+		err = fast_watch(d->f, d->node_fd, events, &d->ear[NIC_EAR_NODE]);
+	return err;
 }
 
 void nic_dev_deafen(struct nic_dev *d)

@@ -304,13 +304,13 @@ static void news_free(struct news *n)
 
 static void hear(struct nic_ucma *u, int fd)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	int err;
 
-	ev.data.u64 = (uint64_t)(uintptr_t)u | FAST_EPOLL_BACKEND;
 	if (u->is_heard || fd < 0)
 		return;
-	if (epoll_ctl(u->d->f->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
-		log_err("rdma_cm: epoll: %m");
+	err = fast_watch(u->d->f, fd, EPOLLIN | EPOLLET, u);
+	if (err)
+		log_err("rdma_cm: epoll: %s", strerror(-err));
 	u->is_heard = true;
 }
 

@@ -149,15 +149,15 @@ static bool may_have(const struct rio_link *l, const struct rio_end *e)
 
 static int take_end(struct rio_link *l, struct rio_end *e)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLET };
+	int err;
 
-	ev.data.u64 = (uintptr_t)l | FAST_EPOLL_BACKEND;
 	if (!may_have(l, e))
 		return -ENOBUFS;
 	if (getrandom(&l->token, sizeof(l->token), GRND_NONBLOCK) != sizeof(l->token))
 		return -EAGAIN;
-	if (epoll_ctl(fast_of(l)->epoll_fd, EPOLL_CTL_ADD, e->fd, &ev))
-		return -errno;
+	err = fast_watch(fast_of(l), e->fd, EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLET, l);
+	if (err)
+		return err;
 	l->end = *e;
 	e->fd = -1;
 	l->dev->num_ends++;

@@ -260,17 +260,16 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 		const struct wire_hello *theirs)
 {
 	struct wire_tcp *c = calloc(1, sizeof(*c));
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+	int err = -ENOMEM;
 
 	(void)theirs;
 	if (!c)
 		return -ENOMEM;
 	c->cut = malloc(sizeof(struct wire_hdr) + WIRE_PAYLOAD_MAX);
 	c->misc = malloc(MISC_MAX);
-	ev.data.u64 = (uintptr_t)c | FAST_EPOLL_BACKEND;
-	if (!c->cut || !c->misc || epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, wire_io_fd(io), &ev) < 0) {
-		int err = c->cut && c->misc ? -errno : -ENOMEM;
-
+	if (c->cut && c->misc)
+		err = fast_watch(f, wire_io_fd(io), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, c);
+	if (err) {
 		free(c->cut);
 		free(c->misc);
 		free(c);

@@ -109,7 +109,7 @@ static void take_sqes(uint32_t num)
 
 static void sleep_for_bell(void)
 {
-	struct epoll_event ev = { .data.ptr = &ses };
+	struct epoll_event ev = { .data.ptr = bell_name(&ses) };
 
 	if (fast_arm_all(&f)) {
 		c11_take(&model.bell);

@@ -4,6 +4,8 @@
  * test_bells.c - how the runner hears of postings: who is looked at, who is to ring and with which
  * posting; with the fake backend.
  */
+#include <errno.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "tests/rig/unit/fake_rig.h"
@@ -226,6 +228,40 @@ static void bells_can_be_mute(void **state)
 	assert_true(s->bells.is_active);
 }
 
+static void *was_ready;
+
+static bool ready(struct fast *f, void *what, uint32_t events)
+{
+	(void)f;
+	assert_int_equal(events, EPOLLIN);
+	was_ready = what;
+	return true;
+}
+
+/* What a carrier has in epoll comes back to the carrier, also where it has not asked fast_watch(). */
+static void carriers_hear_of_their_own(void **state)
+{
+	static const struct carrier one = { .name = "one", .ready = ready };
+	static const struct carrier_use list[] = { { &one, NULL }, { 0 } };
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &ev };
+	struct rig_one *o = *state;
+	struct fast *f = o->r.f;
+	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), none;
+	uint64_t rung = o->s->s.stats.bells;
+
+	f->be->carriers = list;
+	assert_int_equal(fast_watch(f, fd, EPOLLIN, &none), 0);
+	bells(o);
+	assert_ptr_equal(was_ready, &none);
+	assert_int_equal(epoll_ctl(f->epoll_fd, EPOLL_CTL_MOD, fd, &ev), 0);
+	bells(o);
+	assert_ptr_equal(was_ready, &ev);
+	assert_int_equal(o->s->s.stats.bells, rung);
+	assert_int_equal(fast_watch(f, fd, EPOLLIN, &none), -EEXIST);
+	f->be->carriers = NULL;
+	close(fd);
+}
+
 int main(void)
 {
 	return UNIT_RUN(FAKE_TEST(bells_can_be_mute), FAKE_TEST(watched_qp_needs_no_bell),
@@ -235,5 +271,5 @@ int main(void)
 			FAKE_TEST(idle_session_coalesces_nothing),
 			FAKE_TEST(qp_in_error_coalesces_nothing),
 			FAKE_TEST(error_asks_for_receives), FAKE_TEST(unfinished_work_keeps_awake),
-			FAKE_TEST(bells_tell_when));
+			FAKE_TEST(bells_tell_when), FAKE_TEST(carriers_hear_of_their_own));
 }

@@ -304,7 +304,7 @@ static bool rings(struct fast *f, struct rig_ses *s)
 	assert_int_equal(write(s->bell, &one, sizeof(one)), sizeof(one));
 	n = epoll_wait(f->epoll_fd, ev, 4, 0);
 	for (int i = 0; i < n; i++)
-		if (ev[i].data.ptr == &s->s)
+		if (bell_of(ev[i].data.ptr) == &s->s)
 			return true;
 	return false;
 }
