@@ -315,6 +315,7 @@ static const char *why(int err)
 
 const struct wire_by rio_by = {
 	.name = "rio",
+	.frames = 1ull << WIRE_BY,
 	.up = up,
 	.down = down,
 	.told = told,

@@ -567,7 +567,7 @@ static uint32_t tx(struct fast *f, struct wire_tcp *c)
 	uint32_t frames = 0;
 
 	while (!c->dead && c->writable && has_tx(c)) {
-		bool torn = false;
+		bool torn = false, full;
 		ssize_t n = 0;
 
 		go_over(f, c);
@@ -590,20 +590,21 @@ static uint32_t tx(struct fast *f, struct wire_tcp *c)
 		}
 		settled(f);
 		batch.conn = NULL;
-		if (n == -EAGAIN || (n > 0 && !torn && (uint32_t)n < batch.bytes)) {
+		full = n == -EAGAIN || (n > 0 && !torn && (uint32_t)n < batch.bytes);
+		if (full)
 			c->writable = false;
-			c->unflushed = !out_is_plain(c);
-			break;
-		}
-		if (!out_is_plain(c)) {
+		/* the peer makes room when a carrier tells it of what it took; a socket goes on by itself */
+		if (c->out == OUT_OVER || (!full && !out_is_plain(c))) {
 			n = out_flush(f, c);
 			c->unflushed = n == -EAGAIN;
 			if (c->unflushed)
 				c->writable = false;
 			else if (n < 0)
 				kill_conn(c, out_why(f, c, (int)n));
+		} else if (full) {
+			c->unflushed = !out_is_plain(c);
 		}
-		if (!batch.num && !is_going_over(c))
+		if (full || (!batch.num && !is_going_over(c)))
 			break;
 	}
 	return frames;
@@ -666,7 +667,7 @@ static void begin(struct fast *f, struct wire_tcp *c)
 		remote_nic_told(f, c->peer, h);
 	if (h->type == WIRE_RUNS_ASK || h->type == WIRE_RUNS)
 		remote_runs_came(f, c->peer, h);
-	if (h->type == WIRE_BY && c->peer->by)
+	if (c->peer->by && wire_dev(f)->by->frames >> h->type & 1)
 		wire_dev(f)->by->told(f, c->peer, h);
 	if (h->type == WIRE_OVER)
 		in_goes_over(f, c);

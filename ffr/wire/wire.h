@@ -62,6 +62,7 @@ enum wire_type {
 #undef X
 		WIRE_TYPES_NUM
 };
+static_assert(WIRE_TYPES_NUM <= 64, "wire_by.frames");
 
 /* wire_hdr.flags */
 #define WIRE_LAST      0x01 /* the message ends with this frame */
@@ -150,15 +151,19 @@ struct pvm_call;
  */
 struct wire_by {
 	const char *name; /* for operators */
-	/* The connection is attached: p->by may be set. */
+	uint64_t frames; /* that told() gets: a bit for each enum wire_type, all of them from PING on */
+	/* The connection is attached. p->by may be set now, and only now; NULL: the connection stays with TCP. */
 	void (*up)(struct fast *f, struct wire_peer *p);
 	/* p->by is there, and NULL afterwards. failed: the connection was not ended in order. */
 	void (*down)(struct fast *f, struct wire_peer *p, bool failed);
-	/* BY has come. */
+	/* One of `frames` has come. */
 	void (*told)(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 	/* OVER has come. False: that cannot be. */
 	bool (*begin)(struct wire_peer *p);
-	/* As wire_io_readv() and the others, but that the end is always an error. */
+	/*
+	 * As wire_io_readv() and the others, but that the end is always an error. flush() follows each writev(), also
+	 * one that takes only a part, or nothing.
+	 */
 	ssize_t (*readv)(struct fast *f, struct wire_peer *p, const struct iovec *iov, int n);
 	ssize_t (*writev)(struct fast *f, struct wire_peer *p, const struct iovec *iov, int n);
 	int (*flush)(struct fast *f, struct wire_peer *p);
@@ -205,10 +210,13 @@ void wire_tell_nic_of(struct fast *f, const struct container *c);
 /* See whether it is alive. */
 void wire_ping(struct fast *f, struct wire_peer *p);
 
-/* For who implements struct wire_by; the peer is attached. */
-/* What is sent from the next frame on goes there. */
+/* For a carrier with a struct wire_by, while p->by is there. */
+/*
+ * What is sent from the next frame on goes there. The peer's begin() must succeed from now on, so the peer has been
+ * told what it needs for that by frames of the stream, which it reads before OVER.
+ */
 void wire_over(struct fast *f, struct wire_peer *p);
-/* There may be something to read; or room to write. */
+/* There may be something to read; or room to write. Not from writev() or flush(). */
 void wire_by_ready(struct fast *f, struct wire_peer *p);
 /* It does not go on: the connection ends. `why` stays. */
 void wire_by_failed(struct wire_peer *p, const char *why);

@@ -218,6 +218,114 @@ static void over_comes_last(void **state)
 	dev->by = NULL;
 }
 
+static size_t by_room;
+static unsigned by_flushed, by_told;
+
+static ssize_t by_writev(struct fast *f, struct wire_peer *p, const struct iovec *iov, int n)
+{
+	size_t took = by_room < iov->iov_len ? by_room : iov->iov_len;
+
+	(void)f, (void)p, (void)n;
+	by_flushed = 0;
+	by_room -= took;
+	return took ? (ssize_t)took : -EAGAIN;
+}
+
+static int by_flush(struct fast *f, struct wire_peer *p)
+{
+	(void)f, (void)p;
+	by_flushed++;
+	return 0;
+}
+
+static void by_hear(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	(void)f, (void)p;
+	assert_int_equal(h->type, WIRE_BY);
+	by_told++;
+}
+
+static const char *by_why(int err)
+{
+	return strerror(-err);
+}
+
+static const struct wire_by by_narrow = {
+	.name = "narrow",
+	.frames = 1ull << WIRE_BY,
+	.up = by_up,
+	.down = by_down,
+	.told = by_hear,
+	.begin = by_begin,
+	.readv = by_readv,
+	.writev = by_writev,
+	.flush = by_flush,
+	.pending = by_pending,
+	.why = by_why,
+};
+
+static void attach_narrow(void)
+{
+	struct wire_dev *dev = &((struct soft_dev *)t.h[0].r.be.priv)->wire;
+
+	dev->by = &by_narrow;
+	hosts_cut(&t);
+	close(far);
+	attach();
+}
+
+static void detach_narrow(void)
+{
+	hosts_cut(&t);
+	((struct soft_dev *)t.h[0].r.be.priv)->wire.by = NULL;
+}
+
+/* What a carrier has no room for waits; what it took is flushed, since the peer makes room when it hears of that. */
+static void a_part_is_flushed(void **state)
+{
+	const struct wire_hdr ping = { .type = WIRE_PING };
+	struct wire_peer *p = &t.h[0].other;
+	struct fast *f = t.h[0].r.f;
+
+	(void)state;
+	attach_narrow();
+	wire_over(f, p);
+	expect(WIRE_OVER);
+	assert_string_equal(wire_carried_by(p), "narrow");
+	by_room = 10;
+	assert_int_equal(wire_send(f, p, &ping, NULL), 0);
+	hosts_run(&t);
+	assert_int_equal(by_room, 0);
+	assert_int_equal(by_flushed, 1);
+	by_flushed = 0;
+	wire_by_ready(f, p);
+	hosts_run(&t); /* nothing is taken */
+	assert_int_equal(by_flushed, 1);
+	by_room = sizeof(ping) - 10 + 1;
+	wire_by_ready(f, p);
+	hosts_run(&t);
+	assert_int_equal(by_room, 1);
+	detach_narrow();
+}
+
+/* A carrier is told of its own frames only; those of another one are passed over. */
+static void told_of_its_own_frames(void **state)
+{
+	static const struct wire_hdr frames[] = { { .type = WIRE_BY },
+						  { .type = WIRE_NIC_OF },
+						  { .type = WIRE_RUNS },
+						  { .type = WIRE_BY } };
+
+	(void)state;
+	attach_narrow();
+	by_told = 0;
+	say(frames, sizeof(frames));
+	hosts_run(&t);
+	assert_int_equal(by_told, 2);
+	assert_non_null(t.h[0].other.tcp);
+	detach_narrow();
+}
+
 /* The QP that a message goes to is reset in the message's middle: the rest goes nowhere. */
 static void the_receiver_goes_meanwhile(void **state)
 {
@@ -516,7 +624,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	return UNIT_RUN(T(frames_come_in_pieces), T(nonsense_ends_it), T(the_other_side_closes),
-			T(over_comes_last), T(the_receiver_goes_meanwhile), T(room_is_told_of),
-			T(memory_is_taken_away), T(silence_ends_it), T(small_frames_wait),
-			T(a_long_message_is_cut), T(the_cut_frame_is_kept), T(qps_take_turns));
+			T(over_comes_last), T(a_part_is_flushed), T(told_of_its_own_frames),
+			T(the_receiver_goes_meanwhile), T(room_is_told_of), T(memory_is_taken_away),
+			T(silence_ends_it), T(small_frames_wait), T(a_long_message_is_cut),
+			T(the_cut_frame_is_kept), T(qps_take_turns));
 }
