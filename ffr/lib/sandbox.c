@@ -468,7 +468,7 @@ struct kind {
 		REACH_FAST,
 		NUM_REACHES
 	} landlock;
-	struct group group[13];
+	struct group group[16];
 };
 
 static const struct kind kinds[SANDBOX_NUM_KINDS] = {
