@@ -456,7 +456,7 @@ struct cq {
 	struct ff_cqe *ring;   /* shared */
 	uint32_t depth;	       /* entries, a power of two */
 	uint32_t cqe;	       /* entries that the client may count on */
-	uint32_t pi;	       /* CQEs written since creation */
+	uint32_t pi;	       /* CQEs ever written; polls pass over those of QPs that are gone */
 	uint32_t ci_seen;      /* last value of hdr->ci believed */
 	uint32_t flags;	       /* FF_CQ_* */
 	bool overrun;
