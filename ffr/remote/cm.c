@@ -105,10 +105,8 @@ uint32_t remote_cm_send(struct fast *f, const struct container *from, struct rem
 
 	if (!to->peer)
 		return 0;
-	if (!wire_send(f, to->peer, &h, msg)) {
-		fast_kick(f);
+	if (!wire_send(f, to->peer, &h, msg))
 		return to->peer->generation;
-	}
 	/* a connection that is full takes it when there is room */
 	if (keep_it || to->peer->tcp) {
 		f->now = fast_clock();

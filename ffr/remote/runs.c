@@ -24,14 +24,8 @@ int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uin
 	struct wire_hdr h = {
 		.type = WIRE_RUNS_ASK, .dst_cont = container, .dst_epoch = epoch, .msn = number
 	};
-	int err;
 
-	if (!p->tcp)
-		return -ENOTCONN;
-	err = wire_send(f, p, &h, NULL);
-	if (!err)
-		fast_kick(f);
-	return err;
+	return wire_send(f, p, &h, NULL);
 }
 
 void remote_runs_tell(struct fast *f, const struct runs_frame *q, enum wire_runs code)
@@ -42,9 +36,8 @@ void remote_runs_tell(struct fast *f, const struct runs_frame *q, enum wire_runs
 			      .msn = q->number,
 			      .code = (uint8_t)code };
 
-	if (q->peer->tcp && q->peer->generation == q->generation &&
-	    !wire_send(f, q->peer, &h, NULL))
-		fast_kick(f);
+	if (q->peer->tcp && q->peer->generation == q->generation)
+		wire_send(f, q->peer, &h, NULL);
 }
 
 void remote_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)

@@ -137,8 +137,6 @@ static void tell(struct rio_link *l)
 	l->untold = wire_send(fast_of(l), l->peer, &h, NULL);
 	if (l->untold)
 		arm(l, RIO_AGAIN_NS);
-	else
-		fast_kick(fast_of(l));
 }
 
 /* One of as many as can have a send buffer each. */

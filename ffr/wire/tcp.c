@@ -298,7 +298,6 @@ void wire_tell_nic(struct fast *f)
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry)
 		remote_tell_again(f, c->peer);
-	fast_kick(f);
 }
 
 void wire_tell_nic_of(struct fast *f, const struct container *cont)
@@ -307,7 +306,6 @@ void wire_tell_nic_of(struct fast *f, const struct container *cont)
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry)
 		remote_tell_nic_of(f, c->peer, cont);
-	fast_kick(f);
 }
 
 void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
@@ -397,7 +395,6 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 {
 	struct wire_tcp *c = p->tcp;
 
-	(void)f;
 	if (!c)
 		return -ENOTCONN;
 	if (c->misc_off && c->misc_len + sizeof(*h) + h->len > MISC_MAX) {
@@ -413,6 +410,7 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 	if (h->len)
 		memcpy(c->misc + c->misc_len + sizeof(*h), payload, h->len);
 	c->misc_len += (uint32_t)(sizeof(*h) + h->len);
+	fast_kick(f); /* the control thread may send it */
 	return 0;
 }
 

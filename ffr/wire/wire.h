@@ -198,7 +198,7 @@ void wire_batch_forget(struct remote_qp *rq);
 /* The frame that is coming in is not for it any more: the rest is thrown away, and what part of it waits for
  * is now waited for as with XFER_WAIT. */
 void wire_rx_forget(struct remote_qp *rq);
-/* A small frame, copied. 0, -ENOTCONN, or -ENOBUFS: too much of that waits already. */
+/* A small frame, copied; any thread. 0, -ENOTCONN, or -ENOBUFS: too much of that waits already. */
 int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload);
 /* The connected peer that was told that number (nic_ud_in), which is not 0. NULL: there is none. */
 struct wire_peer *wire_peer_by_number(struct fast *f, uint64_t number);

@@ -308,6 +308,22 @@ static void a_part_is_flushed(void **state)
 	detach_narrow();
 }
 
+/* The control thread sends, too, while the runner sleeps. */
+static void a_frame_wakes_the_runner(void **state)
+{
+	const struct wire_hdr ping = { .type = WIRE_PING };
+	struct fast *f = t.h[0].r.f;
+	uint64_t rung;
+
+	(void)state;
+	assert_int_equal(read(f->stop_fd, &rung, sizeof(rung)), -1);
+	f->sleeping = true;
+	assert_int_equal(wire_send(f, &t.h[0].other, &ping, NULL), 0);
+	f->sleeping = false;
+	assert_int_equal(read(f->stop_fd, &rung, sizeof(rung)), sizeof(rung));
+	expect(WIRE_PING);
+}
+
 /* A carrier is told of its own frames only; those of another one are passed over. */
 static void told_of_its_own_frames(void **state)
 {
@@ -624,8 +640,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	return UNIT_RUN(T(frames_come_in_pieces), T(nonsense_ends_it), T(the_other_side_closes),
-			T(over_comes_last), T(a_part_is_flushed), T(told_of_its_own_frames),
-			T(the_receiver_goes_meanwhile), T(room_is_told_of), T(memory_is_taken_away),
-			T(silence_ends_it), T(small_frames_wait), T(a_long_message_is_cut),
-			T(the_cut_frame_is_kept), T(qps_take_turns));
+			T(over_comes_last), T(a_part_is_flushed), T(a_frame_wakes_the_runner),
+			T(told_of_its_own_frames), T(the_receiver_goes_meanwhile),
+			T(room_is_told_of), T(memory_is_taken_away), T(silence_ends_it),
+			T(small_frames_wait), T(a_long_message_is_cut), T(the_cut_frame_is_kept),
+			T(qps_take_turns));
 }
