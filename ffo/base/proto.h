@@ -75,8 +75,9 @@
  *	{"event":"mcast","tenant":t,"mgid":m,"hosts":[...]}
  *		the whole list; mgid as it was in the request
  *	{"event":"attach","container":{...}}
- *		a container is this host's from now on, or has changed. Also for one that the
- *		router knows in that state already.
+ *		a container is this host's from now on, or has changed. The event about a change that
+ *		this connection asked for (container_set without another host) comes before the answer. A
+ *		container that this connection added or moved to its host is told by the answer instead.
  *	{"event":"detach","container":id,"name":n}
  *		it is no longer
  *

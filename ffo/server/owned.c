@@ -3,9 +3,11 @@
  * owned.c - the containers of a connection's host, as its router is to know them: whose mappings it
  * may publish (op_map.c), and the events attach and detach. The orchestrator's loop only.
  *
- * The router learns of its containers by container_list and from the answers to its own requests;
- * what others do to them it is told. A container that has left and come back has a new epoch in
- * between: it is detached first.
+ * The router learns which containers it has by container_list, from the answers to its own requests that add, move
+ * or remove one, and by events when others did that. It learns of a change of a container that it has by an event
+ * only, whoever asked for the change: owned_changed() sends the event before the answer to the router's own request.
+ * So the router applies each change once, and has applied it when the answer comes. A container that has left and come
+ * back has a new epoch in between: it is detached first.
  */
 #include "ffo/server/server.h"
 
@@ -45,10 +47,16 @@ static struct owned *find_or_make(struct conn *c, uint32_t id)
 	return NULL;
 }
 
-static void forget(struct conn *c, struct owned *o)
+static void unqueue(struct conn *c, struct owned *o)
 {
 	if (o->queued)
 		TAILQ_REMOVE(&c->owned_to_tell, o, entry);
+	o->queued = false;
+}
+
+static void forget(struct conn *c, struct owned *o)
+{
+	unqueue(c, o);
 	HASH_DEL(c->owned, o);
 	free(o);
 }
@@ -218,6 +226,28 @@ void owned_stop(struct conn *c)
 		request_end(r, -EAGAIN);
 }
 
+/* The next event is that the container is the host's, or has changed. NULL: no memory. */
+static json_t *attach_event(struct conn *c, struct owned *o)
+{
+	unqueue(c, o);
+	o->told = o->c.epoch;
+	return json_pack("{s:s, s:o}", "event", "attach", "container",
+			 ffo_container_to_json(&o->c));
+}
+
+/* The store's news may have come before, or will come: then put() finds that nothing is new. */
+static void tell_change(struct conn *c, struct owned *o, const struct ffo_container *cont)
+{
+	json_t *msg;
+
+	put(c, cont);
+	if (!o->queued)
+		return;
+	msg = attach_event(c, o);
+	conn_send(c, msg); /* without memory for it, this ends the connection */
+	json_decref(msg);
+}
+
 void owned_changed(struct conn *c, const struct ffo_container *cont, bool gone)
 {
 	struct owned *o;
@@ -228,16 +258,21 @@ void owned_changed(struct conn *c, const struct ffo_container *cont, bool gone)
 		del(c, cont->id);
 		return;
 	}
+	o = find(c, cont->id);
 	if (gone) {
-		o = find(c, cont->id);
 		if (o)
 			forget(c, o); /* its mappings went with it */
 		access_changed(c);
 		return;
 	}
+	if (o && o->told == cont->epoch) {
+		tell_change(c, o, cont);
+		return;
+	}
 	o = find_or_make(c, cont->id);
 	if (!o)
 		return; /* the watch tells */
+	unqueue(c, o);
 	o->c = *cont;
 	o->here = true;
 	o->told = cont->epoch;
@@ -257,9 +292,5 @@ json_t *owned_event(struct conn *c)
 			forget(c, o);
 		return msg;
 	}
-	msg = json_pack("{s:s, s:o}", "event", "attach", "container", ffo_container_to_json(&o->c));
-	o->told = o->c.epoch;
-	o->queued = false;
-	TAILQ_REMOVE(&c->owned_to_tell, o, entry);
-	return msg;
+	return attach_event(c, o);
 }

@@ -299,7 +299,10 @@ void owned_abort(struct conn *c);
 void owned_stop(struct conn *c);
 /* The host's container of that id; NULL: it is not its. */
 const struct ffo_container *owned_find(const struct conn *c, uint32_t id);
-/* By a request of that connection: its router knows from the answer. gone: it is no more. */
+/*
+ * A request of that connection made this of a container, and is about to be answered. gone: it is no more. The router
+ * learns from the answer which containers it has, and by an event, which is sent here, what has changed of one.
+ */
 void owned_changed(struct conn *c, const struct ffo_container *cont, bool gone);
 /* The next event, as for a subscription; NULL: there is none, or no memory. */
 json_t *owned_event(struct conn *c);

@@ -3,8 +3,10 @@
  * ops.c - what administrators can ask of the router. Control thread.
  *
  * Containers are the orchestrator's, but for their cgroups, which are of this host: requests to change
- * them go there, and this host follows the answer. The rest is answered from the router's own tables. Counters are in
- * stats.c, what is about other hosts in cluster.c.
+ * them go there. The orchestrator's event about a change of a container comes before the answer, and only the event
+ * applies the change (ffr/orch/orch.c). The answer begins or ends a container on this host, because the operator's
+ * request has what the event lacks: the cgroup, and the reason. The rest is answered from the router's own tables.
+ * Counters are in stats.c, what is about other hosts in cluster.c.
  *
  * Tests: unit/orch/test_orch.c, system/bad_options.sh, system/limits.sh
  */
@@ -439,11 +441,14 @@ static void ignore_answer(void *arg, int status, const char *text, json_t *answe
 	(void)answer;
 }
 
-/* Its cgroup is known before anybody can say HELLO: between the two no connection is served. */
+/*
+ * Its cgroup is known before anybody can say HELLO: between the two no connection is served. If the event about the
+ * container came first, the container is here already, and nobody was told of its folder.
+ */
 static int attach(struct ctl *ctl, const struct ffo_container *info, const char *cgroup)
 {
-	int err = container_attach(ctl, info);
-	struct container *c = err ? NULL : container_find(ctl, info->name);
+	int err;
+	struct container *c = orch_container(ctl, info, &err);
 
 	err = c ? container_cgroup_tell(c, cgroup) : err;
 	if (err && c)
@@ -573,20 +578,13 @@ static void changed(void *arg, int status, const char *text, json_t *answer)
 {
 	struct change *ch = arg;
 	struct ffo_container info;
-	struct container *c;
 
-	if (!taken(ch->conn, status, text, answer, &info)) {
+	if (!taken(ch->conn, status, text, answer, &info))
 		change_end(ch);
-		return;
-	}
-	if (ch->dry_run) {
+	else if (ch->dry_run)
 		tried(ch, answer);
-		return;
-	}
-	c = container_find(admin_conf(ch->conn)->ctl, info.name);
-	if (c)
-		container_update(c, &info);
-	changed_here(ch, info.name);
+	else
+		changed_here(ch, info.name);
 }
 
 void admin_container_set(struct admin_conn *conn, json_t *msg)

@@ -11,10 +11,11 @@
  * A connection starts with hello, host_register, the policy, the tenants' limits and the list of
  * this host's containers; then the router attaches what it did not have, detaches what it should
  * not have, and publishes all MRs anew (the orchestrator drops a host's mappings with its
- * connection). After that it is told of changes by events: a container that was moved to another
- * host is detached at once, with all its sessions. A lost connection is tried again, ever more
- * slowly; meanwhile the host serves its containers from what it knows. So it does where the
- * orchestrator has another store than the one that these containers are in (store.c).
+ * connection). After that it is told of changes by events, those that its own operators ask for
+ * included: a container that was moved to another host is detached at once, with all its sessions.
+ * A lost connection is tried again, ever more slowly; meanwhile the host serves its containers from
+ * what it knows. So it does where the orchestrator has another store than the one that these
+ * containers are in (store.c).
  */
 #include <errno.h>
 #include <stdio.h>

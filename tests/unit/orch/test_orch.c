@@ -3,7 +3,7 @@
  * test_orch.c - ffr/orch/ and dir/ with a real orchestrator between them and another host,
  * which the test plays on a socket: what either learns of the other, containers that move with
  * their sessions, and an orchestrator that is away or says nothing.
- * build: tests/rig/unit/router_rig.c
+ * build: tests/rig/unit/router_rig.c -Wl,--wrap=container_update,--wrap=fast_tenant_limits,--wrap=rules_parse
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,9 +15,10 @@
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
-#include "ffo/server/ffo.h"
+#include "ffo/server/server.h"
 #include "ffr/admin/admin.h"
 #include "ffr/dir/dir.h"
+#include "ffr/dir/internal.h"
 #include "ffr/orch/internal.h"
 #include "tests/rig/unit/router_rig.h"
 
@@ -25,6 +26,94 @@ static struct ffo *ffo; /* on the router's loop */
 static int h1;		/* the other host's connection */
 static json_t *events[64];
 static unsigned num_events;
+
+/* ---- how often the router applies a change ---------------------------------------------------- */
+
+static struct {
+	unsigned containers, tenants, policies;
+} applied;
+
+void __real_container_update(struct container *c, const struct ffo_container *info);
+void __wrap_container_update(struct container *c, const struct ffo_container *info);
+void __wrap_container_update(struct container *c, const struct ffo_container *info)
+{
+	applied.containers++;
+	__real_container_update(c, info);
+}
+
+int __real_fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_limits *l);
+int __wrap_fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_limits *l);
+int __wrap_fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_limits *l)
+{
+	applied.tenants++;
+	return __real_fast_tenant_limits(h, name, l);
+}
+
+int __real_rules_parse(struct dir_policy *p, json_t *rules);
+int __wrap_rules_parse(struct dir_policy *p, json_t *rules);
+int __wrap_rules_parse(struct dir_policy *p, json_t *rules)
+{
+	applied.policies++;
+	return __real_rules_parse(p, rules);
+}
+
+/* ---- a store that tells who watches first, and who has made the change later ------------------- */
+
+static struct late {
+	uv_timer_t timer;
+	store_container_cb done;
+	void *arg;
+	struct ffo_container c;
+} late;
+
+static void late_end(uv_timer_t *t)
+{
+	(void)t;
+	late.done(late.arg, 0, "", &late.c);
+}
+
+static void late_done(void *arg, int err, const char *why, const struct ffo_container *c)
+{
+	(void)arg;
+	(void)why;
+	assert_int_equal(err, 0);
+	late.c = *c;
+	uv_timer_start(&late.timer, late_end, 5, 0);
+}
+
+static void late_set(struct ffo_store *s, const struct ffo_container *was,
+		     const struct ffo_container *now, unsigned int flags, store_container_cb done,
+		     void *arg)
+{
+	late.done = done;
+	late.arg = arg;
+	store_sqlite.container_set(s, was, now, flags, late_done, NULL);
+}
+
+static void late_add(struct ffo_store *s, const struct ffo_container *c, store_container_cb done,
+		     void *arg)
+{
+	late.done = done;
+	late.arg = arg;
+	store_sqlite.container_add(s, c, late_done, NULL);
+}
+
+static void late_begin(void)
+{
+	static struct ffo_store_ops ops;
+
+	ops = store_sqlite;
+	ops.container_set = late_set;
+	ops.container_add = late_add;
+	ffo->store->ops = &ops;
+	uv_timer_init(&rt.loop, &late.timer);
+}
+
+static void late_stop(void)
+{
+	ffo->store->ops = &store_sqlite;
+	uv_close((uv_handle_t *)&late.timer, NULL);
+}
 
 /* ---- the orchestrator, and the other host ---------------------------------------------------- */
 
@@ -512,6 +601,55 @@ static void limits_are_in_force(void **state)
 	close(s);
 }
 
+/* How often the router has applied what this asks for, when all events about it have come. */
+static unsigned times(const unsigned *counter, const char *request)
+{
+	unsigned before = *counter;
+
+	json_decref(ask("%s", request));
+	json_decref(ask("{\"op\":\"host_list\"}")); /* behind the events of this turn */
+	json_decref(ask("{\"op\":\"host_list\"}"));
+	return *counter - before;
+}
+
+#define LIMIT(n) "{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max_qp\":" #n "}}"
+
+/* Whoever asks for it, and whether the store tells first who watches, or who has asked. */
+static void a_change_is_applied_once(void **state)
+{
+	struct container *c = container_find(&rt.ctl, "near");
+	unsigned before;
+
+	(void)state;
+	assert_int_equal(times(&applied.containers, LIMIT(3)), 1);
+	assert_int_equal(c->limits.max_qp, 3);
+	assert_int_equal(times(&applied.containers, LIMIT(3)), 0); /* no change */
+	before = applied.containers;
+	say_ok("{'op':'container_set','id':3,'name':'near','limits':{'max_qp':4}}");
+	WAIT_FOR(c->limits.max_qp == 4);
+	assert_int_equal(applied.containers - before, 1);
+
+	assert_int_equal(
+		times(&applied.tenants,
+		      "{\"op\":\"tenant_set\",\"tenant\":\"red\",\"limits\":{\"max_qp\":8}}"),
+		1);
+	assert_int_equal(tenant_max_qp("red"), 8);
+	assert_int_equal(
+		times(&applied.policies,
+		      "{\"op\":\"policy_set\",\"a\":\"red\",\"b\":\"default\",\"action\":\"allow\"}"),
+		1);
+	assert_true(allowed("red"));
+
+	late_begin();
+	assert_int_equal(times(&applied.containers, LIMIT(5)), 1);
+	assert_int_equal(c->limits.max_qp, 5);
+	/* the event attaches a new container, and the answer finds it */
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"new\",\"cgroup\":\"/x\"}"));
+	assert_string_equal(((struct container_ctl *)container_find(&rt.ctl, "new")->ctl)->cgroup,
+			    "/x");
+	late_stop();
+}
+
 /* ---- another store ----------------------------------------------------------------------------- */
 
 /* Of the orchestrator, which does not run: `from` becomes `to`; NULL: nothing. */
@@ -718,7 +856,8 @@ int main(void)
 			T(moves_that_fail_leave_nothing), T(who_runs_is_told),
 			T(what_was_missed_is_made_up_for), T(groups_are_of_all_hosts),
 			T(operators_ops_are_passed_on), T(the_policy_is_for_all_hosts),
-			T(limits_are_in_force), T(an_empty_store_is_not_taken),
-			T(a_backup_is_not_taken), T(a_store_may_have_somebody_else),
+			T(limits_are_in_force), T(a_change_is_applied_once),
+			T(an_empty_store_is_not_taken), T(a_backup_is_not_taken),
+			T(a_store_may_have_somebody_else),
 			cmocka_unit_test(silence_is_not_waited_for));
 }

@@ -33,7 +33,11 @@ static void test_owned(void **state)
 	router(t, 1); /* lists it */
 	hello(t, 2);
 	json_decref(ask_ok(t, 0, "'container_add','name':'own'"));
+	expect_silence(t, 0);
 	json_decref(ask_ok(t, 0, "'container_set','name':'own','mode':'spin'"));
+	assert_int_equal(json_array_size(t->events[0]), 1); /* the event came before the answer */
+	expect_owned(t, 0, "attach", "own", 1);
+	json_decref(ask_ok(t, 0, "'container_set','name':'own','mode':'spin'")); /* no change */
 	json_decref(ask_ok(t, 0, "'container_rm','name':'own'"));
 	expect_silence(t, 0);
 	expect_silence(t, 1);
@@ -62,7 +66,41 @@ static void test_owned(void **state)
 	expect_silence(t, 1);
 }
 
-/* A container in use is moved by force only; by its sessions' end, or its host's, it is not. */
+/* Client 0 asks for that, and its store's news come before its answer. */
+static void ask_held(struct test *t, const char *line)
+{
+	faulty->hold = true;
+	send_str(t, 0, line);
+	while (!faulty->held)
+		uv_run(&t->loop, UV_RUN_ONCE);
+}
+
+/* By the event or by the answer, whether the store's news or its answer come first. */
+static void test_owned_once(void **state)
+{
+	struct test *t = *state;
+
+	router(t, 0);
+	/* the event about a new container waits to be sent when the answer tells of it */
+	ask_held(t, "{\"id\":7,\"op\":\"container_add\",\"name\":\"a\"}\n");
+	release(0);
+	json_decref(receive(t, 0));
+	expect_silence(t, 0);
+	/* the event about a change waits: it is sent, and then the answer */
+	ask_held(t, "{\"id\":7,\"op\":\"container_set\",\"name\":\"a\",\"mode\":\"spin\"}\n");
+	release(0);
+	json_decref(receive(t, 0));
+	assert_int_equal(json_array_size(t->events[0]), 1);
+	expect_owned(t, 0, "attach", "a", 1);
+	expect_silence(t, 0);
+	/* the event was sent before */
+	ask_held(t, "{\"id\":7,\"op\":\"container_set\",\"name\":\"a\",\"mode\":\"socket\"}\n");
+	expect_owned(t, 0, "attach", "a", 1);
+	release(0);
+	json_decref(receive(t, 0));
+	expect_silence(t, 0);
+}
+
 /* It has left, and its router has not heard of that yet: it is not the router's any more. */
 static void test_owned_left(void **state)
 {
@@ -148,6 +186,6 @@ static void test_active(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_owned), FFO_T(test_owned_left), FFO_T(test_owned_epoch),
-			FFO_T(test_owned_missing), FFO_T(test_active));
+	return UNIT_RUN(FFO_T(test_owned), FFO_T(test_owned_once), FFO_T(test_owned_left),
+			FFO_T(test_owned_epoch), FFO_T(test_owned_missing), FFO_T(test_active));
 }
