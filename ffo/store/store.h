@@ -363,6 +363,44 @@ struct ffo_store_ops {
 	void (*unwatch)(struct ffo_store *s, struct store_watch *w);
 };
 
+/* X(op) for each op of the table. A store has each as a function of its own name and the op's. */
+#define FFO_STORE_OPS(X)                                                                           \
+	X(open)                                                                                    \
+	X(close)                                                                                   \
+	X(identity)                                                                                \
+	X(backup)                                                                                  \
+	X(host_up)                                                                                 \
+	X(host_down)                                                                               \
+	X(try_next)                                                                                \
+	X(container_add)                                                                           \
+	X(container_set)                                                                           \
+	X(container_del)                                                                           \
+	X(container_get)                                                                           \
+	X(container_list)                                                                          \
+	X(host_get)                                                                                \
+	X(host_list)                                                                               \
+	X(map_put)                                                                                 \
+	X(map_del)                                                                                 \
+	X(map_drop)                                                                                \
+	X(container_active)                                                                        \
+	X(mcast_member)                                                                            \
+	X(map_list)                                                                                \
+	X(map_page)                                                                                \
+	X(map_row)                                                                                 \
+	X(policy_set)                                                                              \
+	X(policy_rm)                                                                               \
+	X(tenant_set)                                                                              \
+	X(watch)                                                                                   \
+	X(unwatch)
+
+/* The type of the function that carries an op out. */
+#define STORE_OP(op) __typeof__(*((struct ffo_store_ops *)NULL)->op)
+
+#define X(op) +1
+static_assert(sizeof(struct ffo_store_ops) == (1 FFO_STORE_OPS(X)) * sizeof(void *),
+	      "FFO_STORE_OPS has all ops");
+#undef X
+
 extern const struct ffo_store_ops store_sqlite;
 extern const struct ffo_store_ops store_zk;
 

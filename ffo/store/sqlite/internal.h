@@ -159,36 +159,14 @@ int sqlite_note_container(struct store *s, const struct ffo_container *c);
 int sqlite_note_groups(struct store *s);
 int sqlite_note_maps(struct store *s, const char *host);
 
-void sqlite_watch(struct ffo_store *base, struct store_watch *w);
-void sqlite_unwatch(struct ffo_store *base, struct store_watch *w);
-
-/* ---- policy.c: ops of the store ---- */
-
-void sqlite_policy_set(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
-		       void *arg);
-void sqlite_policy_rm(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
-		      void *arg);
-void sqlite_tenant_set(struct ffo_store *base, const char *tenant,
-		       const struct ffo_limits_change *change, store_done_cb done, void *arg);
-
-/* ---- ephemeral.c: ops of the store ---- */
+/* ---- ephemeral.c ---- */
 
 int sqlite_drop_ephemeral(struct store *s, const char *host);
-void sqlite_map_put(struct ffo_store *base, const char *host, const struct ffo_map *rows, size_t n,
-		    store_done_cb done, void *arg);
-void sqlite_map_del(struct ffo_store *base, const char *host, const struct store_map_id *ids,
-		    size_t n, store_count_cb done, void *arg);
-void sqlite_map_drop(struct ffo_store *base, const char *host, uint32_t container, uint32_t epoch,
-		     uint32_t session, store_done_cb done, void *arg);
-void sqlite_container_active(struct ffo_store *base, const char *host, uint32_t container,
-			     uint32_t epoch, bool active, store_done_cb done, void *arg);
-void sqlite_mcast_member(struct ffo_store *base, const char *host, const char *tenant,
-			 const struct in6_addr *mgid, bool member, store_done_cb done, void *arg);
-void sqlite_map_list(struct ffo_store *base, uint32_t only, uint32_t container, uint32_t rkey,
-		     size_t limit, store_maps_cb done, void *arg);
-ssize_t sqlite_map_page(struct ffo_store *base, const struct store_watch *w, uint32_t after,
-			struct ffo_map *rows, size_t n);
-int sqlite_map_row(struct ffo_store *base, const struct store_watch *w, uint32_t rkey,
-		   struct ffo_map *row);
+
+/* ---- the ops of the store: policy.c, ephemeral.c, watch.c, and the others in store.c ---- */
+
+#define X(op) STORE_OP(op) sqlite_##op;
+FFO_STORE_OPS(X)
+#undef X
 
 #endif

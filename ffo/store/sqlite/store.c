@@ -26,7 +26,7 @@ static const char *const statement_sql[NUM_ST] = {
 #undef X
 };
 
-static void sqlite_identity(struct ffo_store *base, store_identity_cb done, void *arg)
+void sqlite_identity(struct ffo_store *base, store_identity_cb done, void *arg)
 {
 	struct store *s = store_of(base);
 	sqlite3_stmt *stmt = prep(s, ST_IDENTITY, "");
@@ -49,7 +49,7 @@ static void sqlite_identity(struct ffo_store *base, store_identity_cb done, void
  * is alone in its file, so it is marked (bytes 18 and 19 of its header) as one that has no
  * write-ahead log.
  */
-static void sqlite_backup(struct ffo_store *base, store_backup_cb done, void *arg)
+void sqlite_backup(struct ffo_store *base, store_backup_cb done, void *arg)
 {
 	sqlite3_int64 size = 0;
 	unsigned char *data = sqlite3_serialize(store_of(base)->db.db, "main", &size, 0);
@@ -65,8 +65,7 @@ static void sqlite_backup(struct ffo_store *base, store_backup_cb done, void *ar
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
-static void sqlite_host_up(struct ffo_store *base, const struct ffo_host *h, store_done_cb done,
-			   void *arg)
+void sqlite_host_up(struct ffo_store *base, const struct ffo_host *h, store_done_cb done, void *arg)
 {
 	struct store *s = store_of(base);
 	struct ffo_host was;
@@ -109,8 +108,8 @@ static int take_down(struct store *s, const struct ffo_host *h, bool *was_up)
 	return sqlite_end(s, err == -ENOENT ? 0 : err);
 }
 
-static void sqlite_host_down(struct ffo_store *base, const struct ffo_host *h, store_done_cb done,
-			     void *arg)
+void sqlite_host_down(struct ffo_store *base, const struct ffo_host *h, store_done_cb done,
+		      void *arg)
 {
 	struct store *s = store_of(base);
 	bool was_up;
@@ -122,7 +121,7 @@ static void sqlite_host_down(struct ffo_store *base, const struct ffo_host *h, s
 	sqlite_work_off(s);
 }
 
-static void sqlite_host_get(struct ffo_store *base, const char *name, store_host_cb done, void *arg)
+void sqlite_host_get(struct ffo_store *base, const char *name, store_host_cb done, void *arg)
 {
 	struct ffo_host h;
 	int err = sqlite_get_host(store_of(base), name, &h);
@@ -130,8 +129,8 @@ static void sqlite_host_get(struct ffo_store *base, const char *name, store_host
 	done(arg, err, "", err ? NULL : &h);
 }
 
-static void sqlite_host_list(struct ffo_store *base, const char *after, size_t limit,
-			     store_hosts_cb done, void *arg)
+void sqlite_host_list(struct ffo_store *base, const char *after, size_t limit, store_hosts_cb done,
+		      void *arg)
 {
 	struct ffo_host *list = calloc(limit + 1, sizeof(*list));
 	struct store *s = store_of(base);
@@ -165,7 +164,7 @@ static void give_back(struct store *s, const struct holding *h)
 		alloc_put_lid(s->alloc, h->lid);
 }
 
-static int sqlite_try_next(struct ffo_store *base)
+int sqlite_try_next(struct ffo_store *base)
 {
 	store_of(base)->try_next = true;
 	return 0;
@@ -300,8 +299,8 @@ static int add(struct change *ch)
 	return put_container(ch->s, ST_CONT_INSERT, c);
 }
 
-static void sqlite_container_add(struct ffo_store *base, const struct ffo_container *c,
-				 store_container_cb done, void *arg)
+void sqlite_container_add(struct ffo_store *base, const struct ffo_container *c,
+			  store_container_cb done, void *arg)
 {
 	struct change ch = { .s = store_of(base), .c = *c };
 	int err = sqlite_begin(ch.s);
@@ -375,9 +374,9 @@ static int set(struct change *ch, const struct ffo_container *was, unsigned int 
 	return err ? err : put_container(ch->s, ST_CONT_UPDATE, c);
 }
 
-static void sqlite_container_set(struct ffo_store *base, const struct ffo_container *was,
-				 const struct ffo_container *now, unsigned int flags,
-				 store_container_cb done, void *arg)
+void sqlite_container_set(struct ffo_store *base, const struct ffo_container *was,
+			  const struct ffo_container *now, unsigned int flags,
+			  store_container_cb done, void *arg)
 {
 	struct change ch = { .s = store_of(base), .c = *now };
 	int err = sqlite_begin(ch.s);
@@ -411,8 +410,8 @@ static int del(struct change *ch, const struct ffo_container *was)
 	return err ? err : sqlite_note_container(s, was);
 }
 
-static void sqlite_container_del(struct ffo_store *base, const struct ffo_container *was,
-				 store_container_cb done, void *arg)
+void sqlite_container_del(struct ffo_store *base, const struct ffo_container *was,
+			  store_container_cb done, void *arg)
 {
 	struct change ch = { .s = store_of(base) };
 	int err = sqlite_begin(ch.s);
@@ -425,8 +424,8 @@ static void sqlite_container_del(struct ffo_store *base, const struct ffo_contai
 	change_end(&ch, del(&ch, was), done, arg);
 }
 
-static void sqlite_container_get(struct ffo_store *base, const struct store_key *key,
-				 store_container_cb done, void *arg)
+void sqlite_container_get(struct ffo_store *base, const struct store_key *key,
+			  store_container_cb done, void *arg)
 {
 	struct ffo_container c;
 	int err = sqlite_get_container(store_of(base), key, &c);
@@ -434,8 +433,8 @@ static void sqlite_container_get(struct ffo_store *base, const struct store_key 
 	done(arg, err, "", err ? NULL : &c);
 }
 
-static void sqlite_container_list(struct ffo_store *base, const char *host, uint32_t after,
-				  size_t limit, store_containers_cb done, void *arg)
+void sqlite_container_list(struct ffo_store *base, const char *host, uint32_t after, size_t limit,
+			   store_containers_cb done, void *arg)
 {
 	struct ffo_container *list = calloc(limit + 1, sizeof(*list));
 	ssize_t n = -ENOMEM;
@@ -451,7 +450,7 @@ static void sqlite_container_list(struct ffo_store *base, const char *host, uint
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static void sqlite_close(struct ffo_store *base)
+void sqlite_close(struct ffo_store *base)
 {
 	struct store *s = store_of(base);
 
@@ -503,7 +502,7 @@ static int load(struct store *s)
 	return err;
 }
 
-static int sqlite_open(const struct store_conf *conf, struct ffo_store **out)
+int sqlite_open(const struct store_conf *conf, struct ffo_store **out)
 {
 	struct store *s = calloc(1, sizeof(*s));
 	int err;
@@ -526,33 +525,8 @@ static int sqlite_open(const struct store_conf *conf, struct ffo_store **out)
 	return 0;
 }
 
-const struct ffo_store_ops store_sqlite = {
-	.name = "sqlite",
-	.open = sqlite_open,
-	.close = sqlite_close,
-	.identity = sqlite_identity,
-	.backup = sqlite_backup,
-	.host_up = sqlite_host_up,
-	.host_down = sqlite_host_down,
-	.try_next = sqlite_try_next,
-	.container_add = sqlite_container_add,
-	.container_set = sqlite_container_set,
-	.container_del = sqlite_container_del,
-	.container_get = sqlite_container_get,
-	.container_list = sqlite_container_list,
-	.host_get = sqlite_host_get,
-	.host_list = sqlite_host_list,
-	.map_put = sqlite_map_put,
-	.map_del = sqlite_map_del,
-	.map_drop = sqlite_map_drop,
-	.container_active = sqlite_container_active,
-	.mcast_member = sqlite_mcast_member,
-	.map_list = sqlite_map_list,
-	.map_page = sqlite_map_page,
-	.map_row = sqlite_map_row,
-	.policy_set = sqlite_policy_set,
-	.policy_rm = sqlite_policy_rm,
-	.tenant_set = sqlite_tenant_set,
-	.watch = sqlite_watch,
-	.unwatch = sqlite_unwatch,
+const struct ffo_store_ops store_sqlite = { .name = "sqlite",
+#define X(op) .op = sqlite_##op,
+					    FFO_STORE_OPS(X)
+#undef X
 };

@@ -509,7 +509,7 @@ static void timer_add(struct zks *s, uv_timer_t *t)
 	s->refs++;
 }
 
-static int zks_open(const struct store_conf *conf, struct ffo_store **out)
+int zks_open(const struct store_conf *conf, struct ffo_store **out)
 {
 	struct zks *s = calloc(1, sizeof(*s));
 	struct zk_conf zk = { 0 };
@@ -556,7 +556,7 @@ err_free:
 	return err;
 }
 
-static void zks_close(struct ffo_store *base)
+void zks_close(struct ffo_store *base)
 {
 	struct zks *s = zks_of(base);
 
@@ -572,7 +572,7 @@ static void zks_close(struct ffo_store *base)
 	uv_close((uv_handle_t *)&s->linger, timer_closed);
 }
 
-static void zks_backup(struct ffo_store *base, store_backup_cb done, void *arg)
+void zks_backup(struct ffo_store *base, store_backup_cb done, void *arg)
 {
 	(void)base;
 	done(arg, -EOPNOTSUPP,
@@ -581,39 +581,14 @@ static void zks_backup(struct ffo_store *base, store_backup_cb done, void *arg)
 }
 
 /* A change is one request to ZooKeeper, which makes it or not. */
-static int zks_try_next(struct ffo_store *base)
+int zks_try_next(struct ffo_store *base)
 {
 	(void)base;
 	return -EOPNOTSUPP;
 }
 
-const struct ffo_store_ops store_zk = {
-	.name = "zookeeper",
-	.open = zks_open,
-	.close = zks_close,
-	.identity = zks_identity,
-	.backup = zks_backup,
-	.host_up = zks_host_up,
-	.host_down = zks_host_down,
-	.try_next = zks_try_next,
-	.container_add = zks_container_add,
-	.container_set = zks_container_set,
-	.container_del = zks_container_del,
-	.container_get = zks_container_get,
-	.container_list = zks_container_list,
-	.host_get = zks_host_get,
-	.host_list = zks_host_list,
-	.map_put = zks_map_put,
-	.map_del = zks_map_del,
-	.map_drop = zks_map_drop,
-	.container_active = zks_container_active,
-	.mcast_member = zks_mcast_member,
-	.map_list = zks_map_list,
-	.map_page = zks_map_page,
-	.map_row = zks_map_row,
-	.policy_set = zks_policy_set,
-	.policy_rm = zks_policy_rm,
-	.tenant_set = zks_tenant_set,
-	.watch = zks_watch,
-	.unwatch = zks_unwatch,
+const struct ffo_store_ops store_zk = { .name = "zookeeper",
+#define X(op) .op = zks_##op,
+					FFO_STORE_OPS(X)
+#undef X
 };

@@ -191,12 +191,6 @@ size_t follow_count(const struct zks *s);
 
 /* ---- topic.c ---- */
 
-void zks_watch(struct ffo_store *base, struct store_watch *w);
-void zks_unwatch(struct ffo_store *base, struct store_watch *w);
-ssize_t zks_map_page(struct ffo_store *base, const struct store_watch *w, uint32_t after,
-		     struct ffo_map *rows, size_t n);
-int zks_map_row(struct ffo_store *base, const struct store_watch *w, uint32_t rkey,
-		struct ffo_map *row);
 /* A watch of kind MAP: is it synced, with no change known that is still to be read? */
 bool zks_map_settled(const struct store_watch *w);
 /* For s->topics. */
@@ -242,42 +236,14 @@ void ephemeral_pump(struct zks *s);
 /* The session is over, or the store closes: all of a host's nodes go, their calls end. */
 void ephemeral_lost(struct uphost *h, int err);
 
-void zks_map_put(struct ffo_store *base, const char *host, const struct ffo_map *rows, size_t n,
-		 store_done_cb done, void *arg);
-void zks_map_del(struct ffo_store *base, const char *host, const struct store_map_id *ids, size_t n,
-		 store_count_cb done, void *arg);
-void zks_map_drop(struct ffo_store *base, const char *host, uint32_t container, uint32_t epoch,
-		  uint32_t session, store_done_cb done, void *arg);
-void zks_container_active(struct ffo_store *base, const char *host, uint32_t container,
-			  uint32_t epoch, bool active, store_done_cb done, void *arg);
-void zks_mcast_member(struct ffo_store *base, const char *host, const char *tenant,
-		      const struct in6_addr *mgid, bool member, store_done_cb done, void *arg);
-
 /* ---- host.c ---- */
 
 /* That is up here, and not leaving; NULL: none. */
 struct uphost *uphost_find(struct zks *s, const char *name);
 void uphost_all_lost(struct zks *s, int err);
-void zks_host_up(struct ffo_store *base, const struct ffo_host *h, store_done_cb done, void *arg);
-void zks_host_down(struct ffo_store *base, const struct ffo_host *h, store_done_cb done, void *arg);
-void zks_host_get(struct ffo_store *base, const char *name, store_host_cb done, void *arg);
-void zks_host_list(struct ffo_store *base, const char *after, size_t limit, store_hosts_cb done,
-		   void *arg);
 
-/* ---- container.c ---- */
-
-void zks_identity(struct ffo_store *base, store_identity_cb done, void *arg);
-void zks_container_add(struct ffo_store *base, const struct ffo_container *c,
-		       store_container_cb done, void *arg);
-void zks_container_set(struct ffo_store *base, const struct ffo_container *was,
-		       const struct ffo_container *now, unsigned int flags, store_container_cb done,
-		       void *arg);
-void zks_container_del(struct ffo_store *base, const struct ffo_container *was,
-		       store_container_cb done, void *arg);
 /* ---- maps.c ---- */
 
-void zks_map_list(struct ffo_store *base, uint32_t only, uint32_t container, uint32_t rkey,
-		  size_t limit, store_maps_cb done, void *arg);
 /* Lets go of what lists have used; all of it when the store closes. */
 void held_sweep(struct zks *s, bool all);
 
@@ -297,15 +263,11 @@ void zks_maps_path(const char *host, uint32_t id, char *path);
 void zks_key_path(const struct store_key *key, char *buf);
 /* Is the container what was looked for? */
 bool zks_key_fits(const struct store_key *key, const struct ffo_container *c);
-void zks_container_get(struct ffo_store *base, const struct store_key *key, store_container_cb done,
-		       void *arg);
-void zks_container_list(struct ffo_store *base, const char *host, uint32_t after, size_t limit,
-			store_containers_cb done, void *arg);
-void zks_policy_set(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
-		    void *arg);
-void zks_policy_rm(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
-		   void *arg);
-void zks_tenant_set(struct ffo_store *base, const char *tenant,
-		    const struct ffo_limits_change *change, store_done_cb done, void *arg);
+
+/* ---- the ops of the store, in the files of what they are about ---- */
+
+#define X(op) STORE_OP(op) zks_##op;
+FFO_STORE_OPS(X)
+#undef X
 
 #endif

@@ -333,35 +333,10 @@ static void f_unwatch(struct ffo_store *s, struct store_watch *w)
 
 static int f_open(const struct store_conf *conf, struct ffo_store **s);
 
-static const struct ffo_store_ops store_faulty = {
-	.name = "faulty",
-	.open = f_open,
-	.close = f_close,
-	.identity = f_identity,
-	.backup = f_backup,
-	.host_up = f_host_up,
-	.host_down = f_host_down,
-	.try_next = f_try_next,
-	.container_add = f_container_add,
-	.container_set = f_container_set,
-	.container_del = f_container_del,
-	.container_get = f_container_get,
-	.container_list = f_container_list,
-	.host_get = f_host_get,
-	.host_list = f_host_list,
-	.map_put = f_map_put,
-	.map_del = f_map_del,
-	.map_drop = f_map_drop,
-	.container_active = f_container_active,
-	.mcast_member = f_mcast_member,
-	.map_list = f_map_list,
-	.map_page = f_map_page,
-	.map_row = f_map_row,
-	.policy_set = f_policy_set,
-	.policy_rm = f_policy_rm,
-	.tenant_set = f_tenant_set,
-	.watch = f_watch,
-	.unwatch = f_unwatch,
+static const struct ffo_store_ops store_faulty = { .name = "faulty",
+#define X(op) .op = f_##op,
+						   FFO_STORE_OPS(X)
+#undef X
 };
 
 static int f_open(const struct store_conf *conf, struct ffo_store **s)
