@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ffr/ffctl/commands.h"
+
 #define EXIT_USAGE     2
 #define EXIT_LATE      3
 #define EXIT_NOT_FOUND 4 /* ENOENT of the router's or the orchestrator's */
@@ -137,36 +139,9 @@ void change_options(int argc, char **argv);
 void print_change(json_t *answer, json_t *said);
 
 /* ---- commands: argv[0] is the command's last word ------------------------------------------- */
-void cmd_container_add(int argc, char **argv);
-void cmd_container_set(int argc, char **argv);
-void cmd_container_rm(int argc, char **argv);
-void cmd_container_list(int argc, char **argv);
-void cmd_container_show(int argc, char **argv);
-void cmd_container_check(int argc, char **argv);
-void cmd_container_thread(int argc, char **argv);
-void cmd_container_nic(int argc, char **argv);
-void cmd_container_migrate(int argc, char **argv);
-void cmd_container_claim(int argc, char **argv);
-void cmd_stats(int argc, char **argv);
-void cmd_top(int argc, char **argv);
-void cmd_trace(int argc, char **argv);
-void cmd_events(int argc, char **argv);
-void cmd_map_list(int argc, char **argv);
-void cmd_map_lookup(int argc, char **argv);
-void cmd_host_list(int argc, char **argv);
-void cmd_store_accept(int argc, char **argv);
-void cmd_store_backup(int argc, char **argv);
-void cmd_store_restore(int argc, char **argv);
-void cmd_policy_list(int argc, char **argv);
-void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
-void cmd_tenant_set(int argc, char **argv);
-void cmd_tenant_rm(int argc, char **argv);
-void cmd_tenant_list(int argc, char **argv);
-void cmd_ping(int argc, char **argv);
-void cmd_cdi(int argc, char **argv);
-void cmd_doctor(int argc, char **argv);
-void cmd_support_bundle(int argc, char **argv);
-void cmd_help(int argc, char **argv);
+#define X(group, word, run, args, what, options) void run(int argc, char **argv);
+COMMANDS(X)
+#undef X
 
 /* ---- findings.c: what a command that looks for problems has found ---- */
 enum finding_level { FINDING_OK, FINDING_NOTE, FINDING_PROBLEM };

@@ -65,7 +65,7 @@ asker() {
 mapfile -t options < <(every_option | sort -u)
 ((${#options[@]} > 40)) || not_ok "only ${#options[@]} options were found in the sources"
 
-mapfile -t commands < <(sed -n 's/^\t{ "\([a-z-]*\)", \(NULL\|"[a-z]*"\), cmd_.*/\1 \2/p' "$TREE/ffr/ffctl/commands.c" |
+mapfile -t commands < <(sed -n 's/^\tX("\([a-z-]*\)", \(NULL\|"[a-z]*"\), cmd_.*/\1 \2/p' "$TREE/ffr/ffctl/commands.h" |
 	sed 's/ NULL//; s/"//g')
 ((${#commands[@]} > 20)) || not_ok "only ${#commands[@]} commands were found in the sources"
 same "the first words of commands" "$(offered '' | sort -u)" "$(printf '%s\n' "${commands[@]%% *}" | sort -u)"
