@@ -16,15 +16,20 @@
 
 /* ---- hosts --------------------------------------------------------------------------------- */
 
-static const char *seen_text(const json_t *host, char when[32])
+const char *time_of_day(json_int_t seconds, char buf[32])
 {
-	time_t seen = (time_t)int_of(host, "last_seen");
+	time_t t = (time_t)seconds;
 	struct tm tm;
 
+	strftime(buf, 32, "%Y-%m-%d %H:%M:%S", localtime_r(&t, &tm));
+	return buf;
+}
+
+static const char *seen_text(const json_t *host, char when[32])
+{
 	if (json_is_true(json_object_get(host, "up")))
 		return "now";
-	strftime(when, 32, "%Y-%m-%d %H:%M:%S", localtime_r(&seen, &tm));
-	return when;
+	return time_of_day(int_of(host, "last_seen"), when);
 }
 
 static const char *state_text(const json_t *host)

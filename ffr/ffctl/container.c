@@ -602,13 +602,17 @@ static json_t *list_choose(json_t *list, const struct list_wish *w)
 
 static void list_cell(struct table *t, const json_t *c, const char *key)
 {
-	const json_t *value = json_object_get(c, key);
-	char *ips;
+	const json_t *value = json_object_get(c, key), *seen;
+	char *ips, when[32];
 
 	if (json_is_array(value)) {
 		ips = ips_text(c);
 		table_cell(t, "%s", ips);
 		free(ips);
+	} else if (json_is_null(value)) {
+		seen = json_object_get(c, "host_last_seen");
+		table_cell(t, seen ? "host down, last seen %s" : "host never seen",
+			   time_of_day(json_integer_value(seen), when));
 	} else if (json_is_integer(value)) {
 		table_cell(t, "%lld", (long long)json_integer_value(value));
 	} else if (json_is_boolean(value)) {
@@ -640,12 +644,41 @@ static void list_print(const json_t *list, const struct list_wish *w)
 	table_print(t);
 }
 
+/*
+ * The orchestrator forgets which containers are in use on a host when it loses the host, whose programs go on. So
+ * nobody knows whether a container of a host that is down is active.
+ */
+static void list_hosts(const json_t *list)
+{
+	json_t *hosts = router_list("host_list", "hosts"), *named = json_object(), *c, *h;
+	size_t i;
+
+	json_array_foreach(hosts, i, h)
+		json_object_set(named, str_of(h, "name"), h);
+	json_array_foreach(list, i, c) {
+		bool up;
+
+		h = json_object_get(named, str_of(c, "host"));
+		up = json_is_true(json_object_get(h, "up"));
+		json_object_set_new(c, "host_up", json_boolean(up));
+		if (up)
+			continue;
+		json_object_set_new(c, "active", json_null());
+		if (h)
+			json_object_set(c, "host_last_seen", json_object_get(h, "last_seen"));
+	}
+	json_decref(named);
+	json_decref(hosts);
+}
+
 void cmd_container_list(int argc, char **argv)
 {
 	struct list_wish w = list_parse(argc, argv);
 	json_t *list = router_list(w.all ? "container_list" : "containers", "containers"), *name;
 	size_t i;
 
+	if (w.all && !w.quiet)
+		list_hosts(list);
 	list = list_choose(list, &w);
 	if (json_only(list, NULL))
 		return;

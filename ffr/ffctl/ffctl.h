@@ -111,6 +111,9 @@ const char *orch_why(void);
 const char *str_of(const json_t *j, const char *key);
 json_int_t int_of(const json_t *j, const char *key);
 
+/* Seconds since 1970 as "2026-11-30 12:00:00", by the local time. Returns buf. (cluster.c) */
+const char *time_of_day(json_int_t seconds, char buf[32]);
+
 /* Called before an error ends the program; NULL: nothing is. */
 extern void (*fail_hook)(void);
 
