@@ -56,22 +56,13 @@ router_pid() { # the parent's other children are named
 }
 
 release() { # SUITE
-	local root=$TMP/$1 tar deb before before_pid advice
-	tar=$(root_tar "$1") || {
-		echo "   no $1 here"
-		return 1
-	}
-	mkdir "$root"
-	tar -C "$root" -xf "$tar"
-	: >"$root/etc/machine-id"
+	local root=$TMP/$1 deb before before_pid advice
+	root_make "$root" "$1" || return 1
 	mkdir "$root/debs"
 	cp "$DEBS"/freeflow-{router,orchestrator,doc}_*.deb "$DEBS"/libfreeflow-container_*.deb "$root/debs/"
 	mkdir "$root/debs/later"
 	cp "$TMP"/later/*.deb "$root/debs/later/"
-	root_boot "$root" || {
-		echo "   systemd does not start here: $(tail -n 2 "$root.log")"
-		return 1
-	}
+	root_boot "$root" || return 1
 	before=$(files)
 
 	step "$1: install"

@@ -25,13 +25,12 @@ image() { # prints the path of the image's tar file
 
 boot() { # PAGE: a fresh system, with what its reader has
 	local root=$TMP/root home=$TMP/root/root/freeflow
-	{ mkdir "$root" && tar -C "$root" -xf "$SYSTEM"; } || fail "tar"
-	: >"$root/etc/machine-id"
+	root_make "$root" bookworm || fail "tar"
 	mkdir -p "$home"/{build/deb,deploy}
 	cp -r deploy/ci "$home/deploy/"
 	cp "$DEBS"/freeflow-router_*.deb "$DEBS"/libfreeflow-container_*.deb "$home/build/deb/" || fail "no packages"
 	cp "$IMAGE" "$root/root/image.tar"
-	root_boot "$root" || skip "systemd does not start here: $(tail -n 2 "$root.log")"
+	root_boot "$root" || skip "no fresh system can be started here"
 	wait_for 60 root_run docker info >/dev/null 2>&1 || skip "Docker does not start here: $(root_run journalctl -u docker | tail -n 5)"
 	root_run docker import /root/image.tar rdma-tools >/dev/null || fail "docker import"
 	[[ $1 == "$QUICKSTART" ]] || run_script "$QUICKSTART" 2 >"$TMP/log" 2>&1 || fail "$QUICKSTART: $(cat "$TMP/log")"
@@ -53,7 +52,7 @@ down() {
 	rm -rf --one-file-system "$TMP/root" || fail "something is mounted below $TMP/root"
 }
 
-SYSTEM=$(root_tar bookworm) || skip "no fresh Debian 12 here"
+root_tar bookworm >/dev/null || skip "no fresh Debian 12 here"
 IMAGE=$(image) || skip "no image here"
 pages=("$@")
 ((${#pages[@]})) || mapfile -t pages < <(grep -rlx '```sh runnable' README.md docs)

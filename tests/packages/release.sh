@@ -99,19 +99,10 @@ in_image freeflow-router router-start --version >"$TMP/log" 2>&1 || fail "router
 [[ -s $TMP/freeflow-router/rootfs/usr/lib/freeflow/libibverbs.so.1 ]] || fail "router-start leaves no library"
 
 install_in() { # SUITE
-	local root=$TMP/$1 tar
-	tar=$(root_tar "$1") || {
-		echo "   no $1 here"
-		return 1
-	}
-	mkdir "$root"
-	tar -C "$root" -xf "$tar"
-	: >"$root/etc/machine-id"
+	local root=$TMP/$1
+	root_make "$root" "$1" || return 1
 	cp -r "$TMP/one/apt" "$root/apt"
-	root_boot "$root" || {
-		echo "   systemd does not start here: $(tail -n 2 "$root.log")"
-		return 1
-	}
+	root_boot "$root" || return 1
 	step "$1: apt-get install freeflow-router"
 	root_run sh -c 'rm -rf /etc/apt/sources.list*
 		cp /apt/freeflow-archive-keyring.gpg /usr/share/keyrings/

@@ -30,6 +30,16 @@ root_tar() { # SUITE: prints the tar file's path; fails where there is no such r
 	echo "$tar"
 }
 
+# A fresh system of that release in the folder ROOT, which is made. Fails, and says so, where there is no such release.
+root_make() { # ROOT SUITE
+	local tar
+	tar=$(root_tar "$2") || {
+		echo "   no $2 here"
+		return 1
+	}
+	mkdir "$1" && tar -C "$1" -xf "$tar" && : >"$1/etc/machine-id"
+}
+
 # The hierarchies of cgroups of version 1 that a root has beside systemd's own. Docker needs more than systemd.
 ROOT_CONTROLLERS=
 
@@ -40,7 +50,8 @@ root_hierarchies() {
 	done
 }
 
-# Boots the root's systemd in namespaces and cgroups of its own: ROOT_PID and ROOT_GROUP. Fails where it does not start.
+# Boots the root's systemd in namespaces and cgroups of its own: ROOT_PID and ROOT_GROUP. Fails, and says why, where it does
+# not start.
 root_boot() { # ROOT
 	local h
 	ROOT_GROUP=freeflow-root.$$
@@ -82,9 +93,10 @@ root_boot() { # ROOT
 		[[ -z $ROOT_PID ]] || case $(root_run systemctl is-system-running 2>/dev/null) in
 		running | degraded) return 0 ;;
 		esac
-		kill -0 "$ROOT_JOB" 2>/dev/null || return 1
+		kill -0 "$ROOT_JOB" 2>/dev/null || break
 		sleep 0.2
 	done
+	echo "   systemd does not start here: $(tail -n 2 "$1.log")"
 	return 1
 }
 
