@@ -226,7 +226,7 @@ void owned_stop(struct conn *c)
 		request_end(r, -EAGAIN);
 }
 
-/* The next event is that the container is the host's, or has changed. NULL: no memory. */
+/* The event that the container is the host's, or has changed; the container waits no more. NULL: no memory. */
 static json_t *attach_event(struct conn *c, struct owned *o)
 {
 	unqueue(c, o);
@@ -235,7 +235,10 @@ static json_t *attach_event(struct conn *c, struct owned *o)
 			 ffo_container_to_json(&o->c));
 }
 
-/* The store's news may have come before, or will come: then put() finds that nothing is new. */
+/*
+ * Sends the event about a change, unless the store's news of it came first and the event was sent then. News that come
+ * later change nothing: put() compares.
+ */
 static void tell_change(struct conn *c, struct owned *o, const struct ffo_container *cont)
 {
 	json_t *msg;

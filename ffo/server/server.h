@@ -300,7 +300,7 @@ void owned_stop(struct conn *c);
 /* The host's container of that id; NULL: it is not its. */
 const struct ffo_container *owned_find(const struct conn *c, uint32_t id);
 /*
- * A request of that connection made this of a container, and is about to be answered. gone: it is no more. The router
+ * A request of that connection made this of a container, or removed it (gone), and is about to be answered. The router
  * learns from the answer which containers it has, and by an event, which is sent here, what has changed of one.
  */
 void owned_changed(struct conn *c, const struct ffo_container *cont, bool gone);

@@ -57,7 +57,7 @@ int __wrap_rules_parse(struct dir_policy *p, json_t *rules)
 	return __real_rules_parse(p, rules);
 }
 
-/* ---- a store that tells who watches first, and who has made the change later ------------------- */
+/* ---- a store that tells its watchers before its caller --------------------------------------- */
 
 static struct late {
 	uv_timer_t timer;
@@ -614,7 +614,7 @@ static unsigned times(const unsigned *counter, const char *request)
 
 #define LIMIT(n) "{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max_qp\":" #n "}}"
 
-/* Whoever asks for it, and whether the store tells first who watches, or who has asked. */
+/* The router applies a change once, whoever asks for it, and whether the store tells its watchers or its caller first. */
 static void a_change_is_applied_once(void **state)
 {
 	struct container *c = container_find(&rt.ctl, "near");

@@ -66,7 +66,7 @@ static void test_owned(void **state)
 	expect_silence(t, 1);
 }
 
-/* Client 0 asks for that, and its store's news come before its answer. */
+/* Client 0 asks for that. The store has told its watchers, and tells its caller by release(). */
 static void ask_held(struct test *t, const char *line)
 {
 	faulty->hold = true;
@@ -75,7 +75,7 @@ static void ask_held(struct test *t, const char *line)
 		uv_run(&t->loop, UV_RUN_ONCE);
 }
 
-/* By the event or by the answer, whether the store's news or its answer come first. */
+/* The router hears of a change once, whether the store tells its watchers or its caller first. */
 static void test_owned_once(void **state)
 {
 	struct test *t = *state;
