@@ -273,10 +273,12 @@ static const char *hello_advice(int err)
 	case ENFILE:
 	case EDQUOT:
 		return "the container may not have more sessions, or the host has no more memory "
-		       "or descriptors (ffctl limits)";
+		       "or descriptors (ffctl container show)";
+	case ENETDOWN:
+		return "its host is cut off from the orchestrator and from all other hosts (fence_after "
+		       "in ffr.conf), so no container has a device until the orchestrator is back";
 	case EIO:
-		return "it has closed the connection, or did not answer: as many programs as may have "
-		       "the device open in this container (max_sessions), or it is busy or stops";
+		return "it has closed the connection, or did not answer: it is busy or stops";
 	default:
 		return "its log says why";
 	}
@@ -298,7 +300,7 @@ static int hello(struct ffl_context *ctx)
 	if (ret) {
 		ffl_log(FFL_ERR, "no device: the router does not take this program: %s: %s",
 			strerror(-ret), hello_advice(-ret));
-		return ret;
+		return ret == -ENETDOWN ? -EIO : ret; /* for a program as if there were no router */
 	}
 	if (n_fds > 0)
 		ctx->async_fd = fds[0]; /* the program's to see, so not moved */
@@ -348,7 +350,8 @@ static void tell_no_router(const char *path, bool is_named, int err)
 		break;
 	case EACCES:
 	case EPERM:
-		advice = "this user may not use the container's socket";
+		advice = "this user may not use the container's socket, or SELinux of the host "
+			 "does not let it";
 		break;
 	case EAGAIN:
 		advice = "too many wait to be let in";

@@ -25,8 +25,9 @@ void admin_health(struct admin_conn *conn, json_t *msg)
 	(void)msg;
 	orch_state(a->ctl->orch, &o);
 	peers_each(a->peers, peer_json, peers);
-	admin_reply(conn, json_pack("{s:{s:s, s:b, s:s, s:s?}, s:s, s:b, s:o}", "orchestrator",
-				    "where", o.where, "up", (int)o.up, "why", o.why, "store",
-				    o.store, "wire", peers_wire(a->peers), "userfaultfd",
-				    (int)(a->ctl->uffd_fd >= 0), "peers", peers));
+	admin_reply(conn,
+		    json_pack("{s:{s:s, s:b, s:s, s:s?}, s:b, s:s, s:b, s:o}", "orchestrator",
+			      "where", o.where, "up", (int)o.up, "why", o.why, "store", o.store,
+			      "fenced", (int)a->ctl->fenced, "wire", peers_wire(a->peers),
+			      "userfaultfd", (int)(a->ctl->uffd_fd >= 0), "peers", peers));
 }

@@ -124,10 +124,8 @@ static void host_problems(struct status *s)
 	orch_state(s->conf->ctl->orch, &o);
 	if (!o.up)
 		problem(s, "problem", advice_orchestrator(o.why),
-			"orchestrator: it is not connected; what is known goes on, nothing new can be added or found");
-	if (s->conf->ctl->fenced)
-		problem(s, "problem", "ffctl doctor tells which connections are missing",
-			"this host is cut off from everybody: its containers have no device");
+			"orchestrator: it is not connected; %s",
+			s->conf->ctl->fenced ? EFFECT_FENCED : EFFECT_ALONE);
 	if (s->conf->ctl->uffd_fd < 0)
 		problem(s, "note", ADVICE_UFFD,
 			"router: no /dev/userfaultfd: programs' private memory is copied twice");

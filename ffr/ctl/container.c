@@ -115,10 +115,6 @@ static bool accept_one(struct container_ctl *ct)
 	}
 	if (fd < 0)
 		return false;
-	if (ct->ctl->fenced) {
-		discard_socket(&ct->discard, fd);
-		return true;
-	}
 	if (ct->num_conns >= ct->ctl->conf.limits.max_sessions) {
 		discard_socket(&ct->discard, fd);
 		log_client(&ct->c->log, LOG_LEVEL_WARN,

@@ -73,7 +73,7 @@ struct ctl {
 	LIST_HEAD(, runs_ask) runs_asks; /* runs.c: questions under way */
 	uint32_t num_runs_asks;
 	LIST_HEAD(, leftover) leftovers; /* sweep.c */
-	bool fenced;			 /* nobody is let in: containers_fence() */
+	bool fenced;			 /* HELLO is refused: containers_fence() */
 	struct ctl_ends *ends;		 /* conn.c: connections whose sessions end; NULL: none */
 	struct mem mem;
 	uint32_t last_session, last_srqn;

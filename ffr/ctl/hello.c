@@ -95,7 +95,8 @@ static void heard(const struct ctl_conn *conn, int err)
 	if (!err) {
 		h->opened++;
 		h->opened_at = now;
-	} else if (err != -EAGAIN && err != -ECANCELED) { /* it is to come again, or has left */
+	} else if (err != -EAGAIN && err != -ECANCELED && err != -ENETDOWN) {
+		/* not those that come again, have left, or met a fence, which is the host's affair */
 		h->refused++;
 		h->refused_at = now;
 		h->refused_pid = conn->peer.pid;
@@ -233,6 +234,8 @@ static int hello(struct ctl_call *c, const struct ff_hello_req *req)
 	const char *wrong;
 	int err;
 
+	if (c->ctl->fenced)
+		return -ENETDOWN;
 	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION) {
 		log_client(
 			&c->conn->cont->log, LOG_LEVEL_WARN,

@@ -97,8 +97,7 @@ static bool check_orchestrator(struct doctor *d)
 	if (json_is_true(json_object_get(o, "up")) && !d->hosts) {
 		finding(&d->f, FINDING_PROBLEM,
 			"ffctl host list has the reason; with ZooKeeper start enough of its servers",
-			"orchestrator: %s: it does not serve requests; what is known goes on, "
-			"nothing new can be added or found",
+			"orchestrator: %s: it does not serve requests; " EFFECT_ALONE,
 			str_of(o, "where"));
 		return false;
 	}
@@ -106,9 +105,9 @@ static bool check_orchestrator(struct doctor *d)
 		finding(&d->f, FINDING_OK, NULL, "orchestrator: %s, connected", str_of(o, "where"));
 		return true;
 	}
-	finding(&d->f, FINDING_PROBLEM, advice_orchestrator(why),
-		"orchestrator: %s: %s; what is known goes on, nothing new can be added or found",
-		str_of(o, "where"), *why ? why : "not connected yet");
+	finding(&d->f, FINDING_PROBLEM, advice_orchestrator(why), "orchestrator: %s: %s; %s",
+		str_of(o, "where"), *why ? why : "not connected yet",
+		json_is_true(json_object_get(d->health, "fenced")) ? EFFECT_FENCED : EFFECT_ALONE);
 	return false;
 }
 
@@ -203,8 +202,9 @@ static void check_elsewhere(struct doctor *d, const char *name)
 			"container %s: it belongs to host %s", name, host);
 	else
 		finding(&d->f, FINDING_PROBLEM,
-			"start it with --runtime freeflow or --device freeflow.io/rdma=auto; or ffctl "
-			"container add NAME, and the flags that it prints",
+			"start it with --runtime freeflow or --device freeflow.io/rdma=auto (a pod: its "
+			"container asks for freeflow.io/rdma: 1); or ffctl container add NAME, and the "
+			"flags that it prints",
 			"container %s: the router does not know it", name);
 	json_decref(answer);
 }

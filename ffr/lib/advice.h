@@ -14,7 +14,12 @@
 	"ffctl doctor on that host; what was moved away for good: container claim --force"
 #define ADVICE_HOST_UNREACHED "its log (journalctl SYSLOG_IDENTIFIER=ffr) has the other half"
 #define ADVICE_QUOTA	      "ffctl container set NAME raises it"
-#define ADVICE_REFUSED	      "ffctl container check NAME --pid PID"
+/* What a lost orchestrator means for the host: without a fence, and with one. */
+#define EFFECT_ALONE "what is known goes on, nothing new can be added or found"
+#define EFFECT_FENCED                                                                              \
+	"no other host is connected either (fence_after), so containers have no device until the " \
+	"orchestrator is back"
+#define ADVICE_REFUSED "ffctl container check NAME --pid PID"
 
 /* The problem that a container has while one of its counters grows. */
 struct traffic_problem {

@@ -45,6 +45,10 @@ start=$SECONDS
 wait_for 120 logged h1 'cut off' || fail "h1 is not fenced"
 echo "fenced $(seconds_since $start) s after the cut"
 wait_for 30 has_none h1c0 || fail "h1c0 has a device"
+said=$(timeout 30 "$LAB" exec h1c0 -- ibv_devinfo 2>&1)
+grep >/dev/null 'its host is cut off' <<<"$said" || fail "the program is not told why: $said"
+said=$("$LAB" ffctl h1 -- doctor --cdi "$OUT/none" --daemon-json "$OUT/none")
+grep >/dev/null '^PROBLEM.*orchestrator: .*containers have no device' <<<"$said" || fail "the doctor does not tell: $said"
 wait_for 30 grep -qs 'IBV_EVENT_DEVICE_FATAL\|event_type .*(8)' "$OUT/watch" ||
 	fail "no fatal event: $(cat "$OUT/watch")"
 step "it is back"

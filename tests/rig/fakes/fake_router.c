@@ -145,11 +145,11 @@ static void serve(struct router *r, unsigned int c, enum ff_msg_type type, const
 	}
 }
 
-static void spoil(enum fault f, struct answer *a)
+static void spoil(const struct router *r, enum fault f, struct answer *a)
 {
 	switch (f) {
 	case FAULT_STATUS:
-		a->hdr.status = -EMFILE;
+		a->hdr.status = r->fault_status ? r->fault_status : -EMFILE;
 		break;
 	case FAULT_UNKNOWN:
 		a->hdr.status = -EOPNOTSUPP;
@@ -272,7 +272,7 @@ static void receive(struct router *r, unsigned int c)
 	if (fault != FAULT_STATUS)
 		serve(r, c, hdr->type, hdr + 1, &a);
 	a.told_fds = a.n_fds;
-	spoil(fault, &a);
+	spoil(r, fault, &a);
 	send_answer(r->conn[c], &a);
 }
 

@@ -14,7 +14,7 @@
 /* How the answer to `fault_type` is wrong. */
 enum fault {
 	FAULT_NONE,
-	FAULT_STATUS, /* -EMFILE, body zeroed: not wrong at all */
+	FAULT_STATUS, /* -EMFILE or fault_status, body zeroed: not wrong at all */
 	FAULT_UNKNOWN, /* -EOPNOTSUPP and no body, of a router that does not know the message: not wrong either */
 	FAULT_SHORT, /* last byte missing */
 	FAULT_LONG,  /* a byte too many */
@@ -46,6 +46,7 @@ struct router {
 	int async[ROUTER_CONNS]; /* our end of the event sockets */
 	enum fault fault;
 	enum ff_msg_type fault_type;
+	int32_t fault_status; /* of FAULT_STATUS; 0: the usual one */
 	_Atomic uint32_t calls[FF_MSG_NUM];
 	_Atomic uint32_t malformed; /* requests of wrong length, or number of descriptors */
 	_Atomic uint32_t accepted, closed;

@@ -193,6 +193,24 @@ static void who_is_refused_may_try_again(void **state)
 	assert_int_equal(answered(), 0);
 }
 
+/* A host that is cut off tells programs so: that is no fault of theirs. */
+static void a_fence_is_told(void **state)
+{
+	(void)state;
+	containers_fence(&g->ctl, true);
+	assert_true(rig_is_closed(g, sock)); /* it was there before */
+	close(sock);
+	sock = rig_connect(g, 0);
+	say_hello();
+	assert_int_equal(answered(), -ENETDOWN);
+	assert_int_equal(asked.known, 0);
+	assert_int_equal(ct()->heard.refused, 0);
+	containers_fence(&g->ctl, false);
+	say_hello();
+	keeper_says(0, false, "");
+	assert_int_equal(answered(), 0);
+}
+
 /* It counts as a connection until the keeper is done with it. */
 static void who_goes_meanwhile_counts(void **state)
 {
@@ -320,7 +338,8 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 	return UNIT_RUN(T(only_who_says_it_waits), T(who_is_refused_may_try_again),
-			T(who_goes_meanwhile_counts), T(a_container_that_goes_waits_for_nobody),
+			T(a_fence_is_told), T(who_goes_meanwhile_counts),
+			T(a_container_that_goes_waits_for_nobody),
 			T(a_cgroup_that_was_told_meanwhile_is_asked_about),
 			T(who_waits_for_the_keeper_is_not_silent),
 			T(the_keeper_is_asked_for_some_at_a_time));

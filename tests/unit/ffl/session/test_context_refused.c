@@ -83,8 +83,10 @@ static void refused(void **state)
 	r.fault_type = FF_MSG_HELLO;
 	r.fault = FAULT_STATUS;
 	expect(EMFILE, FFL_ERR, "may not have more sessions");
+	r.fault_status = -ENETDOWN; /* as where there is no router, for what waits for one */
+	expect(EIO, FFL_ERR, "cut off from the orchestrator");
 	r.fault = FAULT_CLOSE;
-	expect(EIO, FFL_ERR, "max_sessions");
+	expect(EIO, FFL_ERR, "busy or stops");
 }
 
 /* A router of another version, and one whose first segment has no room for the session's page. */
