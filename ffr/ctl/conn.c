@@ -730,7 +730,6 @@ int ctl_conn_create(struct container *c, int fd)
 		goto err_fds;
 	session_socket_bound(fd);
 	TAILQ_INSERT_TAIL(&conn->ctl->conns, conn, entry);
-	ct->num_conns++;
 	ct->num_silent++;
 	conn->silent = true;
 	uv_timer_init(conn->ctl->loop, &conn->hello); /* cannot fail, as the start of it */
@@ -906,7 +905,6 @@ static void conn_end(struct ctl_conn *conn)
 			;
 		session_end_finish(conn->ses);
 	}
-	ct->num_conns--;
 	quota_return(conn->cont, QUOTA_FD, CONN_FDS);
 	quota_return(conn->cont, QUOTA_MEMORY, QUOTA_SOCKET);
 	end_silence(conn);

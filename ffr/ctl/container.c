@@ -115,13 +115,6 @@ static bool accept_one(struct container_ctl *ct)
 	}
 	if (fd < 0)
 		return false;
-	if (ct->num_conns >= ct->ctl->conf.limits.max_sessions) {
-		discard_socket(&ct->discard, fd);
-		log_client(&ct->c->log, LOG_LEVEL_WARN,
-			   "container %s: more than %u sessions (max_sessions): refused",
-			   ct->c->name, ct->ctl->conf.limits.max_sessions);
-		return true;
-	}
 	err = ctl_conn_create(ct->c, fd);
 	if (err)
 		log_client(&ct->c->log, LOG_LEVEL_WARN, "container %s: new client: %s", ct->c->name,

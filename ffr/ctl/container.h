@@ -39,9 +39,8 @@ struct container_ctl {
 	unsigned open_handles;
 	uint64_t turn;	  /* conn.c: the turn of the loop (ctl->turn) that turn_ns is of */
 	uint64_t turn_ns; /* how long the control thread has served its connections in that turn */
-	uint32_t num_conns;
-	uint32_t num_silent; /* of them: have not said HELLO */
-	uint32_t num_hellos; /* of those: the keeper looks at them */
+	uint32_t num_silent; /* connections that have not said HELLO */
+	uint32_t num_hellos; /* of them: the keeper looks at them */
 	struct discard *discard;
 	char device_name[FFO_NAME_MAX]; /* of its first RDMA device, "": the usual one */
 	uint8_t devices;		/* how many it has; neither changes */

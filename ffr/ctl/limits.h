@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * limits.h - what a container or a session may have at most, as ffr.conf says. What a container may have is
- * bounded by its quotas, too (obj/quota.h).
+ * limits.h - what a session may have at most, as ffr.conf says, and how much device memory a container. What a
+ * container may have of all else is bounded by its quotas (obj/quota.h).
  */
 #ifndef FFR_CTL_LIMITS_H
 #define FFR_CTL_LIMITS_H
@@ -13,9 +13,8 @@
 
 #define CONF_HANDLES_MAX 65535 /* a handle's index has 16 bits */
 
-/* X(name, default, max): bounds of a container (sessions, dm) or of a session (the others) */
+/* X(name, default, max): bounds of a container (dm) or of a session (the others) */
 #define FFR_LIMITS(X)                                                                              \
-	X(max_sessions, 512, 65536)                                                                \
 	X(max_pd, 4096, CONF_HANDLES_MAX)                                                          \
 	X(max_mr, 65535, CONF_HANDLES_MAX)                                                         \
 	X(max_channel, 1024, CONF_HANDLES_MAX)                                                     \

@@ -151,9 +151,9 @@ static void defaults_and_limits(void **state)
 	before = rt.ctl.dev.max_qp;
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"web\"}"));
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"db\",\"limits\":{\"max_qp\":9}}"));
-	reload("limits {\nmax_qp = 100\nmax_sessions = 3\n}\ndefaults {\nmax_qp = 7\n}\n");
+	reload("limits {\nmax_qp = 100\nmax_mw = 3\n}\ndefaults {\nmax_qp = 7\n}\n");
 	assert_int_equal(rt.ctl.dev.max_qp, 100);
-	assert_int_equal(rt.ctl.conf.limits.max_sessions, 3);
+	assert_int_equal(rt.ctl.conf.limits.max_mw, 3);
 	assert_int_equal(container_find(&rt.ctl, "web")->limits.max_qp, 7);
 	assert_int_equal(container_find(&rt.ctl, "db")->limits.max_qp, 9);
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"new\"}"));

@@ -158,6 +158,16 @@ bool rig_is_closed(struct ctl_rig *g, int sock)
 	return receive(sock, buf, sizeof(buf), fds, &n) == 0;
 }
 
+uint32_t rig_conns(const struct container_ctl *ct)
+{
+	struct ctl_conn *conn;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(conn, &ct->ctl->conns, entry)
+		n += conn->cont == ct->c;
+	return n;
+}
+
 static uint32_t seq;
 
 /* The answer to the request with number `seq`. */

@@ -35,6 +35,7 @@ int rig_connect(struct ctl_rig *g, int container);
 /* Send one packet as it is, with n_fds copies of fd; a closed connection is not an error here. */
 void rig_send(int sock, const void *bytes, size_t len, int fd, unsigned n_fds);
 bool rig_is_closed(struct ctl_rig *g, int sock);
+uint32_t rig_conns(const struct container_ctl *ct); /* its connections, with and without sessions */
 
 /* A request and its response: the status, or RIG_CLOSED. fds may be NULL. */
 int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,

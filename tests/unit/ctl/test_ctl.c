@@ -709,7 +709,7 @@ static void a_long_end_lets_others_in(void **state)
 		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_true(LIST_EMPTY(&g->c[0]->sessions));
 	assert_int_equal(g->c[0]->quota.use.used[QUOTA_MR], 0);
-	assert_int_equal(((struct container_ctl *)g->c[0]->ctl)->num_conns, 0);
+	assert_int_equal(rig_conns(g->c[0]->ctl), 0);
 
 	/* a second one, whose container goes meanwhile */
 	s = call_client(g, 0);

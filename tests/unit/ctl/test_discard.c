@@ -116,7 +116,7 @@ static void behind_a_message(void **state)
 		if (i >= 2)
 			ctl_conn_close(TAILQ_FIRST(&g->ctl.conns), "a test");
 		rig_pump(g);
-		assert_int_equal(ctl()->num_conns, 0);
+		assert_int_equal(rig_conns(ctl()), 0);
 		slow_end(&s);
 		close(sock);
 		rig_fds(g, before);
@@ -239,7 +239,7 @@ static void connections_that_ended_close_no_other(void **state)
 		rig_send(client[i], &bad, sizeof(bad), -1, 0);
 		rig_send(client[i], &good, sizeof(good), -1, 0);
 	}
-	while (ctl()->num_conns > 1) /* a container has 1 ms of each turn */
+	while (rig_conns(ctl()) > 1) /* a container has 1 ms of each turn */
 		rig_pump(g);
 	assert_true(discard_full(ctl()->discard, false));
 	assert_false(discard_full(ctl()->discard, true));

@@ -182,7 +182,7 @@ static void a_process_is_known_by_its_socket(void **state)
 	for (int i = 0; i < 2; i++) {
 		old_kernel = i;
 		assert_int_equal(until_end(client(greets, &want)), 0);
-		assert_int_equal(ctl()->num_conns, 0);
+		assert_int_equal(rig_conns(ctl()), 0);
 	}
 }
 
@@ -218,7 +218,7 @@ static void an_heir_of_a_socket_is_nobody(void **state)
 			uv_run(&g->loop, UV_RUN_NOWAIT);
 		assert_true(sh->status == RIG_CLOSED || sh->status == -ESRCH);
 		rig_pump(g);
-		assert_int_equal(ctl()->num_conns, 0);
+		assert_int_equal(rig_conns(ctl()), 0);
 	}
 }
 

@@ -603,7 +603,7 @@ static void a_slot_waits(void **state)
 	assert_int_equal(slot->state, FF_CALL_POSTED);
 	assert_true(conn->waits);
 	close(a); /* which waits, too */
-	while (ct->num_conns != 1)
+	while (rig_conns(ct) != 1)
 		uv_run(&g->loop, UV_RUN_ONCE);
 	while (slot->state == FF_CALL_POSTED)
 		uv_run(&g->loop, UV_RUN_ONCE);
@@ -673,7 +673,7 @@ static void cpu_time_is_held(void **state)
 	/* what its end costs is charged, too */
 	g->c[0]->cpu.ctl_ns = 0;
 	close(a);
-	while (ct->num_conns)
+	while (rig_conns(ct))
 		uv_run(&g->loop, UV_RUN_ONCE);
 	assert_true(g->c[0]->cpu.ctl_ns > 0);
 	close(b);
