@@ -4,9 +4,10 @@
  *
  * systemd listens at the router's admin socket, and starts the router when somebody connects. That is
  * meant for a router that is about to start. One that an operator has stopped stays stopped: so ffctl
- * does not connect then. A call of systemctl takes some ms, where systemd runs.
+ * does not connect then. Where the unit is masked, systemd starts nothing, and whoever listens is a router in a
+ * container (deploy/kubernetes/router.yaml). A call of systemctl takes some ms, where systemd runs.
  *
- * Tests: packages/install.sh
+ * Tests: packages/install.sh, system/doctor.sh
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,7 @@ bool systemd_runs(void)
 bool unit_was_stopped(void)
 {
 	return !access("/run/systemd/units", F_OK) &&
+	       unit_is("ffr.service", "LoadState", "loaded") &&
 	       unit_is("ffr.service", "ActiveState", "inactive") &&
 	       unit_is("ffr.service", "Job", ""); /* nor is it to be started */
 }

@@ -221,6 +221,17 @@ finds 1 "router: ffr.service: there is a mistake in ffr.conf" "ffr --check .*res
 printf '%s\n' 'ffr.service ExecMainStatus 2' 'ffr.service ExecMainCode 2' 'ffr-admin.socket Result trigger-limit-hit' >"$OUT/units"
 PATH=$OUT/bin:$PATH doctor
 finds 1 "router: ffr.service: it failed so often" "journalctl -u ffr .*reset-failed"
+# A unit that was stopped, at the usual socket: nobody connects. A masked one: the router is in a container.
+ping_where() { # LOAD-STATE: what ffctl says, in $said
+	printf '%s\n' "ffr.service LoadState $1" 'ffr.service ActiveState inactive' >"$OUT/units"
+	# shellcheck disable=SC2016
+	said=$(PATH=$OUT/bin:$PATH unshare -m sh -c 'mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/units /run/freeflow &&
+		touch /run/freeflow/admin.sock && exec "$1" ping' - "$BUILD/bin/ffctl" 2>&1)
+}
+ping_where loaded
+says 'ffr.service was stopped'
+ping_where masked
+says 'Connection refused'
 kill -CONT "$(<"$OWN_LAB/h0/router.pid")"
 "$LAB" kill router h0
 doctor
