@@ -489,8 +489,9 @@ static void check_all(struct check *k)
 	check_cgroup(k);
 	if (k->f->problems == k->before && json_object_get(k->container, "directory"))
 		finding(k->f, FINDING_OK, NULL,
-			"nothing is in its way: FFL_LOG=debug in its environment has the library "
-			"tell what it does");
+			"nothing is in its way: FFL_LOG=debug in its environment has the library tell "
+			"what it does; of a program that ends at once, ldd in the container names the "
+			"library that it loads");
 }
 
 pid_t pid_parse(const char *text)
