@@ -61,6 +61,15 @@ static int __attribute__((format(printf, 2, 3))) refuse(struct request *r, const
 	return -EPERM;
 }
 
+/* Limits go with a container to other hosts, whose operators rely on them. */
+static int refuse_limits(struct request *r)
+{
+	return refuse(
+		r,
+		"limits need an operator's certificate, and the router's is a host's: add the container "
+		"without, then ffctl container set with --orchestrator, --cert, --key and --ca");
+}
+
 /* ---- before it runs -------------------------------------------------------------------------- */
 
 static int check_add(struct request *r)
@@ -75,7 +84,7 @@ static int check_add(struct request *r)
 		return refuse(r, "this host's certificate has not the tenant \"%s\"", tenant);
 	/* What comes from a store that is lost has the limits that an operator gave it there. */
 	if (arg->limits && !arg->container)
-		return refuse(r, "limits are set with an operator's certificate");
+		return refuse_limits(r);
 	return 0;
 }
 
@@ -113,7 +122,7 @@ static int check_own(struct request *r)
 	case FFO_OP_CONTAINER_SET:
 		if (!r->arg.container_set.limits)
 			return 0;
-		return refuse(r, "limits are set with an operator's certificate");
+		return refuse_limits(r);
 	case FFO_OP_CONTAINER_LIST:
 		return check_list(r);
 	case FFO_OP_MAP_LIST:

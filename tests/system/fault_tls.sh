@@ -47,6 +47,7 @@ refused_as_host "on host h0" container claim h0c0 --force
 refused_as_host "operator's certificate" policy allow default other
 refused_as_host "operator's certificate" tenant set default --rate 1Gbit
 refused_as_host "operator's certificate" container set h1c0 --rate 1Gbit
+refused_as_host "container set with --orchestrator" container add late --max-qp 3
 refused_as_host "operator's certificate" container list --all
 refused_as_host "operator's certificate" map list
 "$LAB" ffctl h1 -- map list --container h1c0 || fail "a host's own mappings"
