@@ -139,6 +139,19 @@ release() { # SUITE
 	wait_for 20 answers || fail "no answer"
 	runs ffr.service ffr-admin.socket ffr-addresses.service || fail "not all of it runs again"
 
+	step "$1: masked, as where the router is in a pod"
+	root_run sh -c 'systemctl mask --now ffr.service ffr-admin.socket
+		systemctl add-wants multi-user.target ffr-addresses.service && systemctl start ffr-addresses.service' \
+		>"$TMP/log" 2>&1 || fail "mask: $(<"$TMP/log")"
+	active ffr-addresses.service || fail "nobody follows addresses"
+	root_run systemd-run -q --unit pod /usr/sbin/ffr || fail "systemd-run"
+	wait_for 20 answers || fail "ffctl does not ask it: $(root_run ffctl ping 2>&1)"
+	root_run sh -c 'systemctl stop pod.service; rm /etc/systemd/system/multi-user.target.wants/ffr-addresses.service
+		systemctl unmask ffr.service ffr-admin.socket && systemctl start ffr.service' >"$TMP/log" 2>&1 ||
+		fail "unmask: $(<"$TMP/log")"
+	wait_for 20 answers || fail "no answer"
+	runs ffr.service ffr-admin.socket ffr-addresses.service || fail "not all of it runs again"
+
 	step "$1: without its folder"
 	root_run rm -rf /run/freeflow
 	! root_run ffctl doctor >"$TMP/log" 2>&1 || fail "all is well: $(<"$TMP/log")"
