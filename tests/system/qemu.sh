@@ -61,6 +61,19 @@ migrated() {
 	grep -q '"status": "\(completed\|failed\)"' "$OUT/source.said" || ended "$SOURCE" || ended "$DESTINATION"
 }
 
+# The migration moves bytes, until it is over.
+migrates() {
+	local last='' at=0
+	until migrated; do
+		at=$(sed -n 's/.*"transferred": \([0-9]*\).*/\1/p' "$OUT/source.said" | tail -n 1)
+		if [[ $at != "$last" ]]; then
+			last=$at
+			still=$SECONDS
+		fi
+		((SECONDS - still < 60)) || return 1
+	done
+}
+
 show() {
 	tail -n 3 "$OUT"/{source,destination}.{said,errors,serial}
 	fail "$@"
@@ -71,7 +84,7 @@ listening() {
 }
 
 migration() { # true|false: rdma-pin-all
-	local ip before moved start at
+	local ip before moved start at still
 	ip=$("$LAB" ip "$B")
 	step "rdma-pin-all $1"
 	qemu source "$A"
@@ -88,7 +101,8 @@ migration() { # true|false: rdma-pin-all
 	monitor source migrate-set-parameters '"max-bandwidth": 100000000000'
 	start=${EPOCHREALTIME/./}
 	monitor source migrate "\"uri\": \"rdma:$ip:4444\""
-	wait_for 120 migrated || show "it does not end"
+	still=$SECONDS
+	migrates || show "no byte has moved for 60 s"
 	grep -q '"status": "completed"' "$OUT/source.said" || show "it failed"
 	moved=$(($(counter "$A" tx_bytes) - before))
 	printf '   %d ms, %d MB\n' $(((${EPOCHREALTIME/./} - start) / 1000)) $((moved >> 20))

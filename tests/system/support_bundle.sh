@@ -31,6 +31,7 @@ cat >"$OUT/ffr.conf" <<-'CONF'
 CONF
 
 step "of a router that runs"
+"$LAB" exec "$A" -- ibv_devinfo >"$OUT/devinfo" || fail "$(<"$OUT/devinfo")"
 bundle "$OUT/one.tar.gz" --admin "$ADMIN"
 cd "$OUT/freeflow-support" || fail "no folder"
 diff <(ls) <(awk '$1 ~ /\./ { print $1 } END { print "README" }' README | sort) || fail "README does not tell all of it"
@@ -44,7 +45,7 @@ for file in *.json; do
 	python3 -m json.tool "$file" >/dev/null || fail "$file: $(<"$file")"
 done
 grep -q "\"name\": \"$A\"" containers.json || fail "$(<containers.json)"
-grep -q '"event": "attached"' events.json || fail "$(<events.json)"
+grep -q '"text": "session .* (ibv_devinfo)"' events.json || fail "$(tail -n 40 events.json)"
 grep -q "$(uname -r)" kernel.txt || fail "$(<kernel.txt)"
 diff ffr.conf - <<-'CONF' || fail "the configuration"
 	hostname = "hx" 
