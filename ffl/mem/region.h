@@ -19,14 +19,14 @@
 #define PAGE_UP(x)   (((x) + FF_PAGE - 1) & ~(uintptr_t)(FF_PAGE - 1))
 
 /*
- * Is the router to be asked again? It maps no pages for a container that has kept it waiting (-EBUSY), and where there
- * is a NIC nothing else will do. Returns true after a pause.
+ * Is the router to be asked again? It maps no pages for a container that has kept it waiting (-EINPROGRESS), and where
+ * there is a NIC nothing else will do. Returns true after a pause.
  */
 static inline bool ffl_map_again(int err)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
 
-	if (err != -EBUSY)
+	if (err != -EINPROGRESS)
 		return false;
 	nanosleep(&pause, NULL);
 	return true;

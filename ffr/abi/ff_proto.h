@@ -335,8 +335,8 @@ struct ff_watch_pages_resp {
  * call. Regions lie FF_PAGES_STRIDE apart. -ENOSPC, -ENOMEM: too much. With len and span 0: what was placed last is
  * mapped, or is not needed.
  *
- * PLACE_PAGES, REG_MR, and REREG_MR with IBV_REREG_MR_CHANGE_TRANSLATION: -EBUSY: the container's memory has kept the
- * router waiting. The client asks again, until the router maps pages for it.
+ * PLACE_PAGES, REG_MR, and REREG_MR with IBV_REREG_MR_CHANGE_TRANSLATION: -EINPROGRESS: the container's memory has
+ * kept the router waiting. The client asks again, until the router maps pages for it.
  */
 #define FF_PAGES_STRIDE ((uint64_t)1 << 42) /* bytes */
 struct ff_place_pages_req {

@@ -46,12 +46,12 @@ int ctl_obj_destroy(struct obj *o);
  */
 bool ctl_look(struct ctl_call *c, bool writes, ctl_serve_fn *serve, const void *req, size_t size);
 /*
- * 0, or -EBUSY: the container has to wait before files are mapped for it (mem/stall.c), and asks again. Only with a
- * NIC, which does not reach at all what is not mapped; else it is copied.
+ * 0, or -EINPROGRESS: the container has to wait before files are mapped for it (mem/stall.c), and asks again. Only
+ * with a NIC, which does not reach at all what is not mapped; else it is copied.
  */
 static inline int ctl_map_wait(const struct ctl_call *c)
 {
-	return carriers_make_objects(c->s->fast) && stall_room_in(c->s->cont) ? -EBUSY : 0;
+	return carriers_make_objects(c->s->fast) && stall_room_in(c->s->cont) ? -EINPROGRESS : 0;
 }
 
 /* The call that destroys an object by its handle, the request's `field`; find() is its table's. */

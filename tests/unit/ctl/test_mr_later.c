@@ -132,12 +132,12 @@ static void a_debt_is_paid_first(void **state)
 	stall_charge(g->c[0], 60000 * NS_PER_MS);
 	assert_int_equal(rig_call(g, sock, FF_MSG_REG_MR, &reg_req, sizeof(reg_req), &run,
 				  sizeof(run), 1, &resp, sizeof(resp), NULL, NULL),
-			 -EBUSY);
+			 -EINPROGRESS);
 	assert_int_equal(rig_call(g, sock, FF_MSG_PLACE_PAGES, &place, sizeof(place), NULL, 0, 0,
 				  &where, sizeof(where), &fd, &n),
-			 -EBUSY);
+			 -EINPROGRESS);
 	again.flags = IBV_REREG_MR_CHANGE_TRANSLATION;
-	assert_int_equal(RIG_CALL(g, sock, REREG_MR, &again, &keys), -EBUSY);
+	assert_int_equal(RIG_CALL(g, sock, REREG_MR, &again, &keys), -EINPROGRESS);
 	/* these need no file */
 	again.flags = IBV_REREG_MR_CHANGE_PD;
 	again.pd = pd;
@@ -145,7 +145,7 @@ static void a_debt_is_paid_first(void **state)
 	n = 0;
 	assert_int_not_equal(rig_call(g, sock, FF_MSG_PLACE_PAGES, &placed, sizeof(placed), NULL, 0,
 				      0, &where, sizeof(where), &fd, &n),
-			     -EBUSY);
+			     -EINPROGRESS);
 	g->c[0]->stall = (struct cont_stall){ 0 };
 	reg(MB);
 	if (fd >= 0)

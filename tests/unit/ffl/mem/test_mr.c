@@ -208,7 +208,7 @@ static void reg_waits_for_the_router(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++) {
-		fake_shadow.fail[calls[i]] = -EBUSY;
+		fake_shadow.fail[calls[i]] = -EINPROGRESS;
 		assert_int_equal(
 			pthread_create(&t, NULL, debt_is_paid, &fake_shadow.fail[calls[i]]), 0);
 		rg_dereg(rg_reg(p, PG));
