@@ -26,9 +26,9 @@
  * their atomics included.
  */
 #define FFO_LIMITS(X)                                                                              \
-	X(tx_rate, RATE, 1ull << 40, 1, "sent")                                                    \
-	X(rx_rate, RATE, 1ull << 40, 1, "received")                                                \
-	X(serve_rate, RATE, 1ull << 40, 1, "read by others")                                       \
+	X(tx_rate, RATE, 1000000000000, 1, "sent")                                                 \
+	X(rx_rate, RATE, 1000000000000, 1, "received")                                             \
+	X(serve_rate, RATE, 1000000000000, 1, "read by others")                                    \
 	X(tx_ops, COUNT, 1ull << 32, 1, "requests sent per second")                                \
 	X(rx_ops, COUNT, 1ull << 32, 1, "requests received per second")                            \
 	X(serve_ops, COUNT, 1ull << 32, 1, "requests of others served per second")                 \

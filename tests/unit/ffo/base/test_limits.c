@@ -61,7 +61,7 @@ static void defaults_hold(void **state)
 	ffo_limits_apply(&told, &c);
 	assert_int_equal(told.max_qp, FFO_UNLIMITED);
 	expect_refused("{\"tx_rate\":4611686018427387904}", false,
-		       "limit \"tx_rate\" must be an integer from 0 to 1099511627776");
+		       "limit \"tx_rate\" must be an integer from 0 to 1000000000000");
 	/* what is called max is what has one, and the tight ones are tighter */
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
 		struct ffo_limits n = ffo_limits_default, u = ffo_limits_untrusted;
@@ -99,7 +99,7 @@ static void nonsense_is_refused(void **state)
 	expect_refused("{\"latency\":true}", false,
 		       "limit \"latency\" must be an integer from 0 to 1");
 	expect_refused("{\"tx_rate\":-1}", false,
-		       "limit \"tx_rate\" must be an integer from 0 to 1099511627776");
+		       "limit \"tx_rate\" must be an integer from 0 to 1000000000000");
 	expect_refused("{\"weight\":1}", true, "limit \"weight\" is a container's, not a tenant's");
 }
 

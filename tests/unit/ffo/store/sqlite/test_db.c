@@ -22,7 +22,7 @@ static void test_restart(void **state)
 
 	strcpy(b.device_name, "mlx5_0");
 	b.devices = 4;
-	b.limits = (struct ffo_limits){ .tx_rate = 1ull << 40, .max_registered = 1ull << 50 };
+	b.limits = (struct ffo_limits){ .tx_rate = 1000000000000, .max_registered = 1ull << 50 };
 	assert_int_equal(lite_up(t, "h0", "boot 1"), 0);
 	assert_int_equal(lite_add(t, &a), 0);
 	assert_int_equal(lite_add(t, &b), 0);
