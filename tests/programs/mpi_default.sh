@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 900
 # mpi_default.sh - Debian's Open MPI and MPICH with no setting that chooses a transport: do they take the device by
-# themselves? Each runs mpi_pingpong.c with its defaults, and Open MPI with TCP chosen after that, for its figures.
+# themselves? Each runs mpi_default.c with its defaults, and Open MPI with TCP chosen after that, for its figures.
 # MPICH does not, because UCX 1.13 over TCP alone waits in MPI_Finalize() for ever between two containers of one host.
 #
 # Debian's /etc/openmpi/openmpi-mca-params.conf turns all of Open MPI's transports over verbs off, also for a NIC. So
@@ -28,19 +28,19 @@ run() {
 	local least=$1 what=$2 before mb
 	shift 2
 	before=$(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes)))
-	if ! { "$@" "$OUT/mpi_pingpong" >"$OUT/mpi" 2>&1 && grep -q '^mpi_pingpong: ' "$OUT/mpi"; }; then
+	if ! { "$@" "$OUT/mpi_default" >"$OUT/mpi" 2>&1 && grep -q '^mpi_default: ' "$OUT/mpi"; }; then
 		cat "$OUT/mpi"
-		fail "mpi_pingpong, $what"
+		fail "mpi_default, $what"
 	fi
 	mb=$((($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes) - before) >> 20))
-	step "$what: $(grep '^mpi_pingpong: ' "$OUT/mpi"), the router moved $mb MB"
+	step "$what: $(grep '^mpi_default: ' "$OUT/mpi"), the router moved $mb MB"
 	((least ? mb >= least : !mb)) || fail "the router moved $mb MB"
 }
 
 build() { # MPI
 	command -v "mpicc.$1" >/dev/null || skip "no mpicc.$1 (make deps)"
-	"mpicc.$1" -std=gnu11 -O2 -Wall -Wextra -Werror -o "$OUT/mpi_pingpong" "$TREE/tests/programs/mpi_pingpong.c" ||
-		fail "mpi_pingpong.c"
+	"mpicc.$1" -std=gnu11 -O2 -Wall -Wextra -Werror -o "$OUT/mpi_default" "$TREE/tests/programs/mpi_default.c" ||
+		fail "mpi_default.c"
 }
 
 remote_shell rsh

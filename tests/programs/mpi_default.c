@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * mpi_pingpong.c - half a round trip of 8 bytes, and the rate of messages of 1 MB one way with 16 under way, between
+ * mpi_default.c - half a round trip of 8 bytes, and the rate of messages of 1 MB one way with 16 under way, between
  * ranks 0 and 1 of an MPI program. All received bytes are compared. Run by mpi_default.sh.
  */
 #include <mpi.h>
@@ -62,11 +62,11 @@ int main(int argc, char **argv)
 				ok &= buf[slot][i] == byte_of(round, slot, i);
 	}
 	if (!ok) {
-		fprintf(stderr, "mpi_pingpong: rank %d: wrong bytes\n", rank);
+		fprintf(stderr, "mpi_default: rank %d: wrong bytes\n", rank);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 	if (!rank)
-		printf("mpi_pingpong: latency %.1f us, 1 MB messages %.0f MB/s\n", us, mb);
+		printf("mpi_default: latency %.1f us, 1 MB messages %.0f MB/s\n", us, mb);
 	MPI_Finalize();
 	return 0;
 }
