@@ -7,7 +7,7 @@
  * Each container has some, used last first, of which the thread has one at a time: who asks for many that do not
  * answer waits for its own. A handle that is in use by a datagram is not ended.
  *
- * Tests: test_gone.c, test_ud.c
+ * Tests: test_unplug.c, test_ud.c
  */
 #include "ffr/nic/nic.h"
 

@@ -2,7 +2,7 @@
 /*
  * carrier.c - the NIC's entry in the list of carriers. See nic.h.
  *
- * Tests: test_gone.c, test_ud.c
+ * Tests: test_unplug.c, test_ud.c
  */
 #include "ffr/nic/nic.h"
 

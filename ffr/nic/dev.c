@@ -2,7 +2,7 @@
 /*
  * dev.c - the NIC: opening it, its PDs and CQs, and how the runner sleeps beside it. See nic.h.
  * nic_open() is the control thread's, before there are others, and nic_start() the runner's, before it has
- * its sandbox; nic_dev_open() also the worker's, when the NIC was gone (gone.c); PDs and CQs are the control thread's.
+ * its sandbox; nic_dev_open() also the worker's, when the NIC was gone (unplug.c); PDs and CQs are the control thread's.
  */
 #include "ffr/nic/nic.h"
 

@@ -14,7 +14,7 @@
  *	a CQ has overrun		the owners of the CQ's QPs (QP_FATAL) and SRQs (SRQ_ERR); the CQ is the
  *					router's own, and unknown to containers
  *	an SRQ has failed		the SRQ's owner
- *	the NIC has ended, or goes	gone.c
+ *	the NIC has ended, or goes	unplug.c
  *
  * A removed NIC sends DEVICE_FATAL if its driver can go while programs have the NIC open. Other drivers, such as rxe,
  * wait until all programs have closed the NIC. Then only inotify tells of the removal: the device file has gone.

@@ -41,7 +41,7 @@
  *
  * The control thread, without the lock, makes the calls that go to the kernel and take long (make, modify, destroy,
  * register). The runner posts, polls and arms. One fast thread serves the NIC. The runner reads the NIC's events
- * (event.c). A NIC may be removed and come back (gone.c); a thread (worker.c) makes the calls for that.
+ * (event.c). A NIC may be removed and come back (unplug.c); a thread (worker.c) makes the calls for that.
  *
  * The room ffr/nic/ may use remote/, soft/ (which charges WRs), wire/, dir/, peer/, mem/ and fast/. Others know only
  * nic_carrier of this room.
@@ -213,7 +213,7 @@ struct nic_dev {
 	bool is_siw;	     /* the NIC is the kernel's siw, which speaks iWARP */
 	bool is_rxe;	     /* the NIC is the kernel's rxe */
 	bool is_quiet;	     /* log no errors of opening and closing, because the log has them */
-	/* The NIC may be called. Between its removal and its return (gone.c) nobody may call it. [lock] to write */
+	/* The NIC may be called. Between its removal and its return (unplug.c) nobody may call it. [lock] to write */
 	_Atomic bool is_there;
 	bool is_lost;	  /* the control thread is to take the NIC down. [lock] */
 	bool port_is_new; /* the control thread is to look at the NIC's port and GIDs. [lock] */
@@ -314,7 +314,7 @@ struct nic_qp {
 	bool is_srq_carried; /* is_srq_user: the count is ns->num_carried */
 	bool leaves; /* the QP leaves its SRQ: messages that still come for the QP are dropped */
 	struct nic_ud *ud; /* a UD QP's part; NULL: no UD QP. A UD QP is never `carried` */
-	TAILQ_ENTRY(nic_qp) end, fill; /* `end`: also on struct nic_gone's list */
+	TAILQ_ENTRY(nic_qp) end, fill; /* `end`: also on struct nic_unplug's list */
 	struct nic_pace *pace;	       /* the container's; NULL: the NIC has no rates. [ctl] */
 	uint8_t iw;		       /* enum nic_iw; the control thread writes it, [lock] */
 	uint32_t iw_conn; /* [ctl] the number of the connection that was asked for; 0: none */
@@ -325,10 +325,10 @@ struct nic_mr {
 	struct ibv_mr *ib;
 	uint64_t base; /* the NIC's address of the MR's first byte; the container's address is the iova */
 	void *window; /* a mapping of the MR's pages in a row; NULL: the MR's runs are in a row already */
-	size_t size;		  /* bytes of `window` */
-	struct view_pages pages;  /* of on-demand memory */
-	uint64_t length;	  /* bytes that are registered */
-	SLIST_ENTRY(nic_mr) gone; /* on struct nic_gone's list */
+	size_t size;		    /* bytes of `window` */
+	struct view_pages pages;    /* of on-demand memory */
+	uint64_t length;	    /* bytes that are registered */
+	SLIST_ENTRY(nic_mr) unplug; /* on struct nic_unplug's list */
 };
 
 /*
@@ -375,8 +375,8 @@ void nic_look_at_port(struct nic_dev *d);
 /* Flush a QP in ERR whose completions the NIC does not bring any more. */
 void nic_qp_flush(struct fast *f, struct nic_qp *nq);
 
-/* gone.c; control thread, no lock */
-void nic_gone_work(
+/* unplug.c; control thread, no lock */
+void nic_unplug_work(
 	struct nic_dev *d); /* take a lost NIC down, or a returned one into use, if there is one */
 void nic_on_look(struct timer *t); /* dev->look has come; runner, [lock] */
 /* Tell containers and other hosts that the NIC's GID has changed. */

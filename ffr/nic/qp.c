@@ -548,7 +548,7 @@ void nic_work(struct fast *f, bool all)
 			nic_ucma_settle(d);
 			continue;
 		}
-		nic_gone_work(d);
+		nic_unplug_work(d);
 		nic_ucma_work(d);
 		nic_pace_update(d);
 		nic_trunk_work(d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
 /* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/fakes/fake_mlx5.c tests/rig/unit/rig.c */
-/* test_gone.c - the NIC is removed while it is used: what ends how, that all is given back, and that it is used again. */
+/* test_unplug.c - the NIC is removed while it is used: what ends how, that all is given back, and that it is used again. */
 #include "tests/rig/unit/nic_rig.h"
 
 #include "tests/rig/fakes/fake_mlx5.h"

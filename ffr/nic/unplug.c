@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * gone.c - a NIC that is removed while it is used, and that comes back. Control thread, without the lock. The worker
+ * unplug.c - a NIC that is removed while it is used, and that comes back. Control thread, without the lock. The worker
  * (worker.c) makes the calls to the kernel.
  *
  * The containers' device is the router's and lives on: connections within the host, or by the wire to other hosts, have
@@ -37,7 +37,7 @@
 #define PART	256u /* objects, or places in a table, that one hold of the lock handles */
 
 /* A NIC that is being taken down, with all that was made on it. */
-struct nic_gone {
+struct nic_unplug {
 	struct nic_job job;
 	struct nic_dev *d; /* for `back`; the worker has `dev` */
 	struct nic_dev dev;
@@ -62,7 +62,7 @@ struct nic_opening {
 /* Its own of them; a context that is closed takes along what the kernel has. */
 static void destroy(struct nic_job *job)
 {
-	struct nic_gone *g = (struct nic_gone *)job;
+	struct nic_unplug *g = (struct nic_unplug *)job;
 	struct nic_lib *lib = &g->dev.lib;
 	struct nic_srq *ns;
 	struct nic_qp *nq;
@@ -90,7 +90,7 @@ static void destroy(struct nic_job *job)
 		free(cq);
 	}
 	while ((nm = SLIST_FIRST(&g->mrs))) {
-		SLIST_REMOVE_HEAD(&g->mrs, gone);
+		SLIST_REMOVE_HEAD(&g->mrs, unplug);
 		nic_mr_free(lib, nm);
 	}
 	for (size_t i = 0; i < g->num_pds; i++)
@@ -112,7 +112,7 @@ static void look_again(struct nic_dev *d)
 
 static void is_down(struct nic_job *job)
 {
-	struct nic_gone *g = (struct nic_gone *)job;
+	struct nic_unplug *g = (struct nic_unplug *)job;
 	struct nic_dev *d = g->d;
 
 	d->is_ending = false;
@@ -122,7 +122,7 @@ static void is_down(struct nic_job *job)
 }
 
 /* A PD that cannot be noted ends with the context. */
-static void take_pd(struct nic_gone *g, struct pd *pd)
+static void take_pd(struct nic_unplug *g, struct pd *pd)
 {
 	struct ibv_pd **more;
 
@@ -141,7 +141,7 @@ static void take_pd(struct nic_gone *g, struct pd *pd)
 	pd->nic = NULL;
 }
 
-static void take_qps(struct nic_gone *g)
+static void take_qps(struct nic_unplug *g)
 {
 	struct fast *f = g->d->f;
 	const struct qp_table *t = &f->host->qps;
@@ -168,7 +168,7 @@ static void take_qps(struct nic_gone *g)
 }
 
 /* Receives of an SRQ that is shared are there for others again. */
-static void take_srqs(struct nic_gone *g)
+static void take_srqs(struct nic_unplug *g)
 {
 	struct nic_srq *ns;
 
@@ -180,7 +180,7 @@ static void take_srqs(struct nic_gone *g)
 }
 
 /* What datagrams need: with the last QP of a container its handles are nobody's. */
-static void take_ahs(struct nic_gone *g)
+static void take_ahs(struct nic_unplug *g)
 {
 	struct nic_dev *d = g->d;
 	struct nic_qp *nq;
@@ -194,7 +194,7 @@ static void take_ahs(struct nic_gone *g)
 	fast_unlock(d->f->host);
 }
 
-static void take_mrs(struct fast *f, struct nic_gone *g, struct obj_table *t)
+static void take_mrs(struct fast *f, struct nic_unplug *g, struct obj_table *t)
 {
 	fast_lock(f->host);
 	for (uint32_t i = 0; i < t->size; i++) {
@@ -203,7 +203,7 @@ static void take_mrs(struct fast *f, struct nic_gone *g, struct obj_table *t)
 		if (mr && mr->backend) {
 			struct nic_mr *nm = mr->backend;
 
-			SLIST_INSERT_HEAD(&g->mrs, nm, gone);
+			SLIST_INSERT_HEAD(&g->mrs, nm, unplug);
 			mr->backend = NULL;
 			mr->pages_object = 0;
 			take_pd(g, mr->pd);
@@ -217,7 +217,7 @@ static void take_mrs(struct fast *f, struct nic_gone *g, struct obj_table *t)
 }
 
 /* Only this thread changes tables and what a PD has. */
-static void take_pds(struct nic_gone *g, struct obj_table *t)
+static void take_pds(struct nic_unplug *g, struct obj_table *t)
 {
 	for (uint32_t i = 0; i < t->size; i++) {
 		struct pd *pd = t->slot[i] ? obj_of(t->slot[i], pd) : NULL;
@@ -228,7 +228,7 @@ static void take_pds(struct nic_gone *g, struct obj_table *t)
 }
 
 /* What the worker is to close; d has nothing of it any more. */
-static void take_device(struct nic_gone *g)
+static void take_device(struct nic_unplug *g)
 {
 	struct nic_dev *d = g->d;
 	struct nic_cq *cq;
@@ -251,7 +251,7 @@ static void take_device(struct nic_gone *g)
 }
 
 /* What sessions of its containers have. */
-static void take_sessions(struct nic_gone *g)
+static void take_sessions(struct nic_unplug *g)
 {
 	struct fast *f = g->d->f;
 	struct container *c;
@@ -270,7 +270,7 @@ static void take_sessions(struct nic_gone *g)
 static void take_down(struct nic_dev *d)
 {
 	struct fast *f = d->f;
-	struct nic_gone *g = calloc(1, sizeof(*g));
+	struct nic_unplug *g = calloc(1, sizeof(*g));
 	struct nic_mr *nm;
 
 	if (!g) { /* the next call of work() */
@@ -289,7 +289,7 @@ static void take_down(struct nic_dev *d)
 	nic_tell_net(d, "");
 	take_sessions(g);
 	SLIST_FOREACH(nm, &g->mrs,
-		      gone) /* their sessions may go before the worker has come to them */
+		      unplug) /* their sessions may go before the worker has come to them */
 		view_pages_end(&nm->pages);
 	fast_lock(f->host);
 	nic_dev_deafen(d);
@@ -426,7 +426,7 @@ void nic_on_look(struct timer *t)
 	nic_wake(d->f);
 }
 
-void nic_gone_work(struct nic_dev *d)
+void nic_unplug_work(struct nic_dev *d)
 {
 	struct fast *f = d->f;
 	bool is_lost, look_now, port_is_new;
