@@ -21,7 +21,7 @@ static int open_all(struct fast *f, const void *conf)
 	}
 	err = nic_open(f, conf);
 	if (!err)
-		((struct soft_dev *)f->be->priv)->ud_carry = nic_trunk_send;
+		((struct soft_dev *)f->be->priv)->ud_carry = nic_ud_tunnel_send;
 	return err;
 }
 

@@ -126,8 +126,8 @@ static void on_completion(struct nic_dev *d, const struct ibv_wc *wc)
 	struct qp *qp = qp_of(d, wc->qp_num);
 	struct nic_qp *nq = qp ? qp->nic : NULL;
 
-	if (wc->wr_id & NIC_ID_TRUNK) {
-		nic_trunk_completion(d, wc);
+	if (wc->wr_id & NIC_ID_TUNNEL) {
+		nic_ud_tunnel_completion(d, wc);
 		return;
 	}
 	if (wc->wr_id & NIC_ID_SRQ) {

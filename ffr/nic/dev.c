@@ -344,7 +344,7 @@ static int start_one(struct nic_dev *d)
 	if (err)
 		return fail(d, "threads", -err);
 	if (nic_net_of(d))
-		err = nic_trunk_start(d);
+		err = nic_ud_tunnel_start(d);
 	d->is_there = !err;
 	return err ? fail(d, "UD QP", err) : 0;
 }
@@ -377,7 +377,7 @@ static void close_one(struct nic_dev *d)
 	d->is_closing = true;
 	nic_ucma_free(d);
 	nic_worker_free(d->worker);
-	nic_trunk_stop(d);
+	nic_ud_tunnel_stop(d);
 	nic_ahs_stop(d);
 	while ((cq = LIST_FIRST(&d->cqs))) {
 		LIST_REMOVE(cq, entry);

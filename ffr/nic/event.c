@@ -94,8 +94,8 @@ static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_typ
 	struct qp *qp = qp_by_num(&f->host->qps, nic_index(d), ib->qp_num);
 	struct nic_qp *nq = qp ? qp->nic : NULL;
 
-	if (d->trunk.ib == ib && type == IBV_EVENT_QP_FATAL)
-		nic_trunk_failed(d);
+	if (d->ud_tunnel.ib == ib && type == IBV_EVENT_QP_FATAL)
+		nic_ud_tunnel_failed(d);
 	if (!nq || nq->ib != ib || !(nq->ud ? nq->ud->is_up : nq->carried))
 		return;
 	switch (type) {
@@ -138,8 +138,8 @@ static void on_cq(struct nic_dev *d, const struct ibv_cq *ib)
 	LIST_FOREACH(ns, &d->srqs, entry)
 		if (ns->cq == cq)
 			nic_srq_broken(f, ns);
-	if (d->trunk.cq == cq)
-		nic_trunk_cq_failed(d);
+	if (d->ud_tunnel.cq == cq)
+		nic_ud_tunnel_cq_failed(d);
 }
 
 static void on_srq(struct nic_dev *d, const struct ibv_srq *ib)

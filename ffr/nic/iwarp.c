@@ -121,7 +121,7 @@ int nic_iw_address(const struct ibv_gid_entry *e, union ibv_gid *to)
 	return err;
 }
 
-/* ---- a QP's way to a connection ------------------------------------------------------------------------------ */
+/* ---- a QP's connection -------------------------------------------------------------------------------------- */
 
 static bool is_connected(const struct nic_qp *nq)
 {
@@ -152,12 +152,12 @@ static int to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 {
 	struct qp *qp = nq->qp;
 	struct remote *there;
-	enum nic_way way;
+	enum nic_path path;
 
 	fast_lock(f->host);
-	way = nic_way_of(f, qp, &a->ah, &nq->to, &there);
+	path = nic_path_of(f, qp, &a->ah, &nq->to, &there);
 	fast_unlock(f->host);
-	if (way != WAY_NIC)
+	if (path != PATH_NIC)
 		return nq->carried ? -EINVAL : 0;
 	if (is_connected(nq))
 		return a->dest_qp_num == nq->iw_conn ? 0 : -EINVAL;

@@ -158,14 +158,13 @@ struct nic_ud {
 	/* The members from here on are about the datagram at hand. */
 	bool is_mine; /* the NIC carries the datagram */
 	bool paid;    /* the limits have let the datagram through */
-	struct ff_ah_attr path;
 	struct nic_ah *ah;
 	bool waits; /* `wait` is on ah->waiting */
 	LIST_ENTRY(nic_ud) wait;
 };
 
-/* The router's own UD QP, for datagrams between containers of two hosts; trunk.c. [lock] after nic_trunk_start(). */
-struct nic_trunk {
+/* The router's own UD QP, for datagrams between containers of two hosts; ud_tunnel.c. [lock] after nic_ud_tunnel_start(). */
+struct nic_ud_tunnel {
 	struct ibv_qp *ib;
 	struct nic_cq *cq;
 	uint8_t *mem; /* buffers of buf_size bytes: those of receives, then those of sends */
@@ -240,7 +239,7 @@ struct nic_dev {
 	struct ibv_pd *ud_pd;		    /* [ctl] the PD of all UD QPs; NULL: there are none */
 	LIST_HEAD(, nic_ud_pool) ud_pools;  /* [ctl] */
 	struct nic_ahs ahs;
-	struct nic_trunk trunk;
+	struct nic_ud_tunnel ud_tunnel;
 	/* pace.c: mlx5's scheduling tree; without it, what the NIC's packet pacing can do */
 	struct mlx5dv_sched_node *pace_root;
 	struct ibv_packet_pacing_caps pacing;
@@ -431,7 +430,7 @@ int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a);
 int nic_to_rts(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a);
 
 /* The path *a to nq->to, as an attribute for the NIC. */
-struct ibv_ah_attr nic_path_of(const struct nic_dev *d, const struct nic_qp *nq,
+struct ibv_ah_attr nic_ah_attr(const struct nic_dev *d, const struct nic_qp *nq,
 			       const struct ff_ah_attr *a);
 /* Create a QP of the NIC whose number fits into the router's table. NULL: errno. */
 struct ibv_qp *nic_create_fitting(struct nic_dev *d, const struct qp_table *t, struct ibv_pd *pd,
@@ -447,14 +446,15 @@ void nic_pace_put(struct nic_dev *d, struct nic_qp *nq);
 void nic_pace_begin(struct nic_dev *d, struct nic_qp *nq); /* the NIC's QP is in RTS, or INIT */
 void nic_pace_update(struct nic_dev *d);		   /* limits may have changed: apply them */
 
-/* way.c, [lock] */
-enum nic_way { WAY_SOFT, WAY_NIC, WAY_UNKNOWN };
+/* path.c, [lock] */
+/* Which device carries a path? UNKNOWN: the other host has not told yet what it has. */
+enum nic_path { PATH_SOFT, PATH_NIC, PATH_UNKNOWN };
 /*
- * Does the NIC or the software device carry a path that begins at the QP? WAY_NIC: *to is the peer's GID, *there the
+ * Does the NIC or the software device carry a path that begins at the QP? PATH_NIC: *to is the peer's GID, *there the
  * peer's container, or NULL.
  */
-enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
-			union ibv_gid *to, struct remote **there);
+enum nic_path nic_path_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
+			  union ibv_gid *to, struct remote **there);
 void nic_set_there(struct fast *f, struct nic_qp *nq,
 		   struct remote *there); /* nq->there, or NULL */
 /* An undecided QP has a new state. True: the software device has nothing to do. */
@@ -553,27 +553,27 @@ void nic_ahs_take(struct nic_dev *d, struct nic_ah_jobs *to);
 /* End these handles. The worker may call this. */
 void nic_ahs_end(struct nic_lib *lib, struct nic_ah_jobs *ahs);
 
-/* trunk.c */
-/* Runner, before its sandbox, or [ctl] when the NIC is back. 0; or an errno: call nic_trunk_stop() */
-int nic_trunk_start(struct nic_dev *d);
-void nic_trunk_stop(struct nic_dev *d);
+/* ud_tunnel.c */
+/* Runner, before its sandbox, or [ctl] when the NIC is back. 0; or an errno: call nic_ud_tunnel_stop() */
+int nic_ud_tunnel_start(struct nic_dev *d);
+void nic_ud_tunnel_stop(struct nic_dev *d);
 /*
- * [ctl], [lock] The NIC is gone: move the trunk to *to, for nic_trunk_free(), which the worker may call. The CQ stays
+ * [ctl], [lock] The NIC is gone: move the tunnel to *to, for nic_ud_tunnel_free(), which the worker may call. The CQ stays
  * the NIC's.
  */
-void nic_trunk_lose(struct nic_dev *d, struct nic_trunk *to);
-void nic_trunk_free(struct nic_lib *lib, struct nic_trunk *t);
-/* [lock] The NIC says that the trunk's QP has failed. */
-void nic_trunk_failed(struct nic_dev *d);
-/* [lock] The NIC says that the trunk's CQ has failed: no trunk until the NIC is opened anew. */
-void nic_trunk_cq_failed(struct nic_dev *d);
-void nic_trunk_work(struct nic_dev *d); /* [ctl], no lock: bring a broken trunk up again */
+void nic_ud_tunnel_lose(struct nic_dev *d, struct nic_ud_tunnel *to);
+void nic_ud_tunnel_free(struct nic_lib *lib, struct nic_ud_tunnel *t);
+/* [lock] The NIC says that the tunnel's QP has failed. */
+void nic_ud_tunnel_failed(struct nic_dev *d);
+/* [lock] The NIC says that the tunnel's CQ has failed: no tunnel until the NIC is opened anew. */
+void nic_ud_tunnel_cq_failed(struct nic_dev *d);
+void nic_ud_tunnel_work(struct nic_dev *d); /* [ctl], no lock: bring a broken tunnel up again */
 /* [lock] Send a datagram of the container to that host, with its GRH. False: the NIC does not; the wire has to. */
-bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
-		    const void *payload);
-void nic_trunk_completion(struct nic_dev *d, const struct ibv_wc *wc);
+bool nic_ud_tunnel_send(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
+			const void *payload);
+void nic_ud_tunnel_completion(struct nic_dev *d, const struct ibv_wc *wc);
 
-/* The software device's way to carry the QP, for QPs that the NIC does not carry. */
+/* The software device's operations for a QP that the NIC does not carry. */
 const struct send_ops *nic_other_send(const struct qp *qp);
 
 /* ud.c */
@@ -678,9 +678,9 @@ static inline uint8_t nic_index(const struct nic_dev *d)
 #define NIC_FOREACH(d, f) for ((d) = nic_first(f); (d); (d) = nic_next(d))
 
 /* The NIC's wr_id of a WR or a receive: the QP's life, the queue, the place in the queue. */
-#define NIC_ID_RECV  (1ull << 32)
-#define NIC_ID_TRUNK (1ull << 34) /* of the router's own QP; life is the trunk's */
-#define NIC_ID_SRQ   (1ull << 33) /* of an SRQ's receive; nic_srq.id takes the place of life */
+#define NIC_ID_RECV   (1ull << 32)
+#define NIC_ID_TUNNEL (1ull << 34) /* of the router's own QP; life is the tunnel's */
+#define NIC_ID_SRQ    (1ull << 33) /* of an SRQ's receive; nic_srq.id takes the place of life */
 static inline uint64_t nic_id(const struct nic_qp *nq, uint64_t queue, uint32_t place)
 {
 	return (uint64_t)nq->life << 48 | queue | place;

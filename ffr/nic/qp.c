@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * qp.c - a QP's life at the NIC: made with the container's own, taken through its states, ended; by which way it
- * goes way.c finds out. What
- * calls the kernel is the control thread's, without the lock (nic_qp_make() to nic_work()); the rest [lock].
+ * qp.c - a QP's life at the NIC: made with the container's own, taken through its states, ended. path.c finds out
+ * whether the NIC carries the QP. The control thread makes the calls to the kernel, without the lock (nic_qp_make() to
+ * nic_work()). All other functions are called with the lock held.
  */
 #include "ffr/nic/nic.h"
 
@@ -221,7 +221,7 @@ void nic_qp_break(struct qp *qp)
 
 #define HOST_HOPS 64 /* between hosts' NICs; what a container says is about its own network */
 
-struct ibv_ah_attr nic_path_of(const struct nic_dev *d, const struct nic_qp *nq,
+struct ibv_ah_attr nic_ah_attr(const struct nic_dev *d, const struct nic_qp *nq,
 			       const struct ff_ah_attr *a)
 {
 	return (struct ibv_ah_attr){
@@ -267,7 +267,7 @@ static int to_rtr(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr 
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.ah_attr = nic_path_of(d, nq, &a->ah),
+		.ah_attr = nic_ah_attr(d, nq, &a->ah),
 		.path_mtu = (enum ibv_mtu)a->path_mtu,
 		.dest_qp_num = a->dest_qp_num,
 		.rq_psn = a->rq_psn,
@@ -418,14 +418,14 @@ static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_
 	const struct nic_dev *d = nic_of(qp->o.ses->cont);
 	struct remote *there;
 	union ibv_gid to;
-	enum nic_way way;
+	enum nic_path path;
 
 	if (!is_for_nic(qp))
 		return 0;
 	fast_lock(f->host);
-	way = nic_way_of(f, qp, &attr->ah, &to, &there);
+	path = nic_path_of(f, qp, &attr->ah, &to, &there);
 	fast_unlock(f->host);
-	if (way != WAY_NIC)
+	if (path != PATH_NIC)
 		return 0;
 	return d->is_iwarp && d->is_there ? -EOPNOTSUPP : -ENODEV;
 }
@@ -436,7 +436,7 @@ int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 	struct nic_dev *d = nic_of(qp->o.ses->cont);
 	struct nic_qp *nq = qp->nic;
 	struct remote *there;
-	enum nic_way way;
+	enum nic_path path;
 
 	if (!nq)
 		return next == IBV_QPS_RTR && now == IBV_QPS_INIT ? prepare_without(f, qp, attr) :
@@ -447,11 +447,11 @@ int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 		return nic_iw_step(f, nq, attr, now, next);
 	if (next == IBV_QPS_RTR && now == IBV_QPS_INIT) {
 		fast_lock(f->host);
-		way = nic_way_of(f, qp, &attr->ah, &nq->to, &there);
-		nic_set_there(f, nq, way == WAY_NIC ? there : NULL);
-		nq->undecided = way == WAY_UNKNOWN;
+		path = nic_path_of(f, qp, &attr->ah, &nq->to, &there);
+		nic_set_there(f, nq, path == PATH_NIC ? there : NULL);
+		nq->undecided = path == PATH_UNKNOWN;
 		fast_unlock(f->host);
-		return way == WAY_NIC ? nic_to_rtr(f, nq, attr) : 0;
+		return path == PATH_NIC ? nic_to_rtr(f, nq, attr) : 0;
 	}
 	if (!nq->carried)
 		return 0;
@@ -551,7 +551,7 @@ void nic_work(struct fast *f, bool all)
 		nic_unplug_work(d);
 		nic_ucma_work(d);
 		nic_pace_update(d);
-		nic_trunk_work(d);
+		nic_ud_tunnel_work(d);
 		while (nic_decide_one(d))
 			;
 		end_all(d);

@@ -374,7 +374,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	if (!requester_begin(f, qp))
 		return POST_DONE;
 	memcpy(&nq->to, ah->attr.dgid, sizeof(nq->to));
-	attr = nic_path_of(nq->d, nq, &ah->attr);
+	attr = nic_ah_attr(nq->d, nq, &ah->attr);
 	u->is_mine = true;
 	u->paid = false;
 	if (qp->wr->length > u->mtu)

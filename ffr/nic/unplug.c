@@ -18,7 +18,7 @@
  *
  * A UD QP hears only the port's event: it has lost datagrams, which a UD QP may, and still serves containers. Receives
  * of an SRQ are in the SRQ's ring again (srq.c). When the NIC is back, the router's own UD QP has another number, which
- * its peers are told (trunk.c).
+ * its peers are told (ud_tunnel.c).
  *
  * QPs that are made while the NIC is away are the software device's alone, and stay so, because programs know their
  * numbers already. If such a QP gets a path that only the NIC can carry, RTR fails with ENODEV, and programs then make
@@ -45,7 +45,7 @@ struct nic_unplug {
 	SLIST_HEAD(, nic_mr) mrs;
 	LIST_HEAD(, nic_srq) srqs;
 	struct nic_ah_jobs ahs;
-	struct nic_trunk trunk;
+	struct nic_ud_tunnel ud_tunnel;
 	struct ibv_pd **pd;
 	size_t num_pds, max_pds;
 };
@@ -69,7 +69,7 @@ static void destroy(struct nic_job *job)
 	struct nic_cq *cq;
 	struct nic_mr *nm;
 
-	nic_trunk_free(lib, &g->trunk);
+	nic_ud_tunnel_free(lib, &g->ud_tunnel);
 	while ((nq = TAILQ_FIRST(&g->qps))) {
 		TAILQ_REMOVE(&g->qps, nq, end);
 		lib->destroy_qp(nq->ib);
@@ -189,7 +189,7 @@ static void take_ahs(struct nic_unplug *g)
 		if (nq->ud)
 			nic_ud_leave(d, nq->ud);
 	fast_lock(d->f->host);
-	nic_trunk_lose(d, &g->trunk);
+	nic_ud_tunnel_lose(d, &g->ud_tunnel);
 	nic_ahs_take(d, &g->ahs);
 	fast_unlock(d->f->host);
 }
@@ -332,18 +332,18 @@ static void install(struct nic_dev *d, const struct nic_dev *from)
 }
 
 /* Without it datagrams to other hosts are the wire's. */
-static void trunk_again(struct nic_dev *d)
+static void tunnel_again(struct nic_dev *d)
 {
-	struct nic_trunk t;
-	int err = nic_trunk_start(d);
+	struct nic_ud_tunnel t;
+	int err = nic_ud_tunnel_start(d);
 
 	if (!err)
 		return;
 	log_err("NIC %s: the router's UD QP: %s", d->host->name, strerror(err));
 	fast_lock(d->f->host);
-	nic_trunk_lose(d, &t);
+	nic_ud_tunnel_lose(d, &t);
 	fast_unlock(d->f->host);
-	nic_trunk_free(&d->lib, &t);
+	nic_ud_tunnel_free(&d->lib, &t);
 	if (t.cq)
 		nic_cq_put(t.cq, t.cq->used);
 }
@@ -389,7 +389,7 @@ static void is_up(struct nic_job *job)
 	fast_unlock(f->host);
 	nic_ahs_go_on(d);
 	if (nic_net_of(d))
-		trunk_again(d);
+		tunnel_again(d);
 	if (is_other)
 		nic_tell_gid(d);
 	nic_tell_net(d, nic_net_of(d) ? nic_net_of(d) : "");

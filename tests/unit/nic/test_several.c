@@ -394,7 +394,7 @@ static int hosts_teardown_nics(void **state)
 }
 
 /* From a container of host 0 to one of host 1. */
-static enum nic_way way(struct hosts *t, int from, int to, union ibv_gid *gid)
+static enum nic_path path(struct hosts *t, int from, int to, union ibv_gid *gid)
 {
 	struct host *h = &t->h[0];
 	const struct container *there = &t->h[1].r.cont[to];
@@ -409,7 +409,7 @@ static enum nic_way way(struct hosts *t, int from, int to, union ibv_gid *gid)
 	h->remote.epoch = there->epoch;
 	h->remote.gid[0] = there->gid[0];
 	memcpy(ah.dgid, &there->gid[0], 16);
-	return nic_way_of(h->r.f, &qp, &ah, gid, &r);
+	return nic_path_of(h->r.f, &qp, &ah, gid, &r);
 }
 
 static void nics_are_told(void **state)
@@ -440,13 +440,13 @@ static void by_the_nics_of_both(void **state)
 
 	for (int from = 0; from < 2; from++)
 		for (int to = 0; to < 4; to++) {
-			enum nic_way want = from == to % 2 ? WAY_NIC : WAY_SOFT;
+			enum nic_path want = from == to % 2 ? PATH_NIC : PATH_SOFT;
 
 			t->h[0].remote.id = 0;
-			assert_int_equal(way(t, from, to, &gid), WAY_UNKNOWN); /* asked */
+			assert_int_equal(path(t, from, to, &gid), PATH_UNKNOWN); /* asked */
 			hosts_run(t);
-			assert_int_equal(way(t, from, to, &gid), want);
-			if (want == WAY_NIC)
+			assert_int_equal(path(t, from, to, &gid), want);
+			if (want == PATH_NIC)
 				assert_memory_equal(&gid, &t->h[1].r.f->host->nic[to % 2].gid, 16);
 		}
 }
@@ -459,7 +459,7 @@ static bool datagram(struct hosts *t, int from)
 	struct host *host = &t->h[0];
 
 	for (int i = 0; i < 300; i++) {
-		if (nic_trunk_send(&host->r.cont[from], &host->other, &h, data))
+		if (nic_ud_tunnel_send(&host->r.cont[from], &host->other, &h, data))
 			return true;
 		usleep(1000);
 		CARRIERS_SUM(poll, host->r.f);
@@ -479,7 +479,7 @@ static void datagrams_between_hosts(void **state)
 
 		assert_true(datagram(t, i));
 		w = fake_nic_send_at((unsigned)i);
-		assert_ptr_equal(w->qp, d->trunk.ib);
+		assert_ptr_equal(w->qp, d->ud_tunnel.ib);
 		assert_int_equal(w->send.wr.ud.remote_qpn, p->nic[i].ud_qpn);
 		assert_int_equal(w->send.wr.ud.remote_qkey, p->nic[i].ud_qkey);
 		assert_memory_equal(&fake_nic_ah(w->send.wr.ud.ah)->grh.dgid, &p->nic[i].gid, 16);
@@ -498,22 +498,22 @@ static void what_is_known_gets_old(void **state)
 	struct hosts *t = *state;
 	union ibv_gid gid;
 
-	way(t, 0, 2, &gid);
+	path(t, 0, 2, &gid);
 	hosts_run(t);
-	assert_int_equal(way(t, 0, 2, &gid), WAY_NIC);
+	assert_int_equal(path(t, 0, 2, &gid), PATH_NIC);
 	t->h[1].r.cont[2].nic = 1; /* the operator says so */
 	wire_tell_nic_of(t->h[1].r.f, &t->h[1].r.cont[2]);
 	hosts_run(t);
-	assert_int_equal(way(t, 0, 2, &gid), WAY_SOFT);
+	assert_int_equal(path(t, 0, 2, &gid), PATH_SOFT);
 	t->h[1].r.cont[2].epoch++;
-	assert_int_equal(way(t, 0, 2, &gid), WAY_UNKNOWN);
+	assert_int_equal(path(t, 0, 2, &gid), PATH_UNKNOWN);
 	t->h[0].r.f->now += SECOND; /* a frame is sent again after some time only */
-	assert_int_equal(way(t, 0, 2, &gid), WAY_UNKNOWN);
+	assert_int_equal(path(t, 0, 2, &gid), PATH_UNKNOWN);
 	hosts_run(t);
-	assert_int_equal(way(t, 0, 2, &gid), WAY_SOFT);
-	assert_int_equal(way(t, 1, 2, &gid), WAY_NIC);
+	assert_int_equal(path(t, 0, 2, &gid), PATH_SOFT);
+	assert_int_equal(path(t, 1, 2, &gid), PATH_NIC);
 	t->h[0].other.generation++;
-	assert_int_equal(way(t, 1, 2, &gid), WAY_UNKNOWN);
+	assert_int_equal(path(t, 1, 2, &gid), PATH_UNKNOWN);
 	t->h[1].r.cont[2].nic = 0;
 }
 
@@ -536,7 +536,7 @@ static void odd_frames(void **state)
 	struct wire_peer was = t->h[0].other;
 	union ibv_gid gid;
 
-	way(t, 0, 0, &gid);
+	path(t, 0, 0, &gid);
 	hosts_run(t);
 	for (size_t i = 0; i < ARRAY_SIZE(odd); i++)
 		assert_int_equal(wire_send(t->h[1].r.f, &t->h[1].other, &odd[i], NULL), 0);
@@ -545,7 +545,7 @@ static void odd_frames(void **state)
 	assert_true(t->h[0].other.nic_told);
 	assert_int_equal(t->h[0].other.num_nics, 2);
 	assert_memory_equal(t->h[0].other.nic, was.nic, sizeof(was.nic));
-	assert_int_equal(way(t, 0, 0, &gid), WAY_NIC);
+	assert_int_equal(path(t, 0, 0, &gid), PATH_NIC);
 }
 
 /* Its network is the container's no more; that of the other is. */
@@ -555,9 +555,9 @@ static void one_of_a_hosts_goes(void **state)
 	struct host *h = &t->h[1];
 	union ibv_gid gid;
 
-	way(t, 1, 1, &gid);
+	path(t, 1, 1, &gid);
 	hosts_run(t);
-	assert_int_equal(way(t, 1, 1, &gid), WAY_NIC);
+	assert_int_equal(path(t, 1, 1, &gid), PATH_NIC);
 	fast_lock(h->r.f->host);
 	nic_lose(h->r.f->host->nic[1].dev);
 	fast_unlock(h->r.f->host);
@@ -565,10 +565,10 @@ static void one_of_a_hosts_goes(void **state)
 	hosts_run(t);
 	assert_string_equal(t->h[0].other.nic[0].net, "a");
 	assert_string_equal(t->h[0].other.nic[1].net, "");
-	assert_int_equal(way(t, 1, 1, &gid), WAY_SOFT);
-	way(t, 0, 0, &gid);
+	assert_int_equal(path(t, 1, 1, &gid), PATH_SOFT);
+	path(t, 0, 0, &gid);
 	hosts_run(t);
-	assert_int_equal(way(t, 0, 0, &gid), WAY_NIC);
+	assert_int_equal(path(t, 0, 0, &gid), PATH_NIC);
 }
 
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, setup, nic_rig_teardown)

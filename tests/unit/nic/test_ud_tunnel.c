@@ -2,7 +2,7 @@
 /* threads: yes */
 /* build: tests/rig/unit/nic_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /*
- * test_trunk.c - datagrams between containers of two hosts by the routers' own UD QPs: what goes that way and what by
+ * test_ud_tunnel.c - datagrams between containers of two hosts by the routers' own UD QPs: what goes that way and what by
  * the wire, who is believed, and a NIC that fails. What the NIC of host 0 gets the test brings to host 1's.
  */
 #include <errno.h>
@@ -25,9 +25,9 @@ static struct nic_conf conf = {
 	.name = "fake0", .port = 1, .gid_index = -1, .net = "fabric", .no_worker = true
 };
 
-static struct nic_trunk *trunk(struct t *u, int host)
+static struct nic_ud_tunnel *tunnel(struct t *u, int host)
 {
-	return &nic_first(u->t.h[host].r.f)->trunk;
+	return &nic_first(u->t.h[host].r.f)->ud_tunnel;
 }
 
 static int setup(void **state)
@@ -60,7 +60,7 @@ static int teardown(void **state)
 	assert_true(fake_nic_is_clean());
 	return 0;
 }
-#define TRUNK_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TUNNEL_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 static void send_one(struct t *u, uint64_t id, uint32_t len)
 {
@@ -85,16 +85,16 @@ static void bring(struct t *u, void (*change)(uint8_t *data, uint32_t *len))
 	uint8_t buf[40 + 2048] = { 0 };
 	uint32_t len = w->sge[0].length;
 
-	assert_ptr_equal(w->qp, trunk(u, 0)->ib);
-	assert_int_equal(w->send.wr.ud.remote_qpn, trunk(u, 1)->ib->qp_num);
+	assert_ptr_equal(w->qp, tunnel(u, 0)->ib);
+	assert_int_equal(w->send.wr.ud.remote_qpn, tunnel(u, 1)->ib->qp_num);
 	assert_int_equal(w->send.wr.ud.remote_qkey, u->t.h[1].r.f->host->nic[0].ud_qkey);
 	assert_in_range(len, 0, sizeof(w->data));
 	memcpy(buf + 40, w->data, len);
 	if (change)
 		change(buf + 40, &len);
-	fake_nic_datagram(trunk(u, 1)->ib, buf, 40 + len, &wc);
-	if (fake_nic_sends(trunk(u, 0)->ib))
-		fake_nic_sent(trunk(u, 0)->ib, IBV_WC_SUCCESS);
+	fake_nic_datagram(tunnel(u, 1)->ib, buf, 40 + len, &wc);
+	if (fake_nic_sends(tunnel(u, 0)->ib))
+		fake_nic_sent(tunnel(u, 0)->ib, IBV_WC_SUCCESS);
 	hosts_run(&u->t);
 }
 
@@ -124,15 +124,15 @@ static void what_both_are_told(void **state)
 	for (int i = 0; i < 2; i++) {
 		const struct wire_peer *here = &u->t.h[i].other, *there = &u->t.h[!i].other;
 
-		assert_int_equal(here->nic[0].ud_qpn, trunk(u, !i)->ib->qp_num);
+		assert_int_equal(here->nic[0].ud_qpn, tunnel(u, !i)->ib->qp_num);
 		assert_int_equal(here->nic[0].ud_qkey, u->t.h[!i].r.f->host->nic[0].ud_qkey);
 		assert_false(here->nic[0].ud_qkey & 0x80000000u);
 		assert_int_equal(here->nic[0].ud_out, there->nic_ud_in);
 		assert_int_not_equal(here->nic[0].ud_out, 0);
 	}
 	assert_int_not_equal(u->t.h[0].other.nic_ud_in, u->t.h[1].other.nic_ud_in);
-	assert_int_equal(fake_nic_state(trunk(u, 0)->ib), IBV_QPS_RTS);
-	assert_int_equal(fake_nic_recvs(trunk(u, 0)->ib), 256);
+	assert_int_equal(fake_nic_state(tunnel(u, 0)->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_recvs(tunnel(u, 0)->ib), 256);
 }
 
 static void by_the_nic(void **state)
@@ -162,7 +162,7 @@ static void by_the_nic(void **state)
 				    4);
 	}
 	assert_int_equal(fake_nic.calls[FAKE_create_ah], 1);
-	assert_int_equal(fake_nic_recvs(trunk(u, 1)->ib), 256);
+	assert_int_equal(fake_nic_recvs(tunnel(u, 1)->ib), 256);
 }
 
 /* By the wire it comes at once. */
@@ -194,12 +194,12 @@ static void a_full_window(void **state)
 	warm_up(u);
 	for (uint64_t i = 0; i < 64; i++)
 		send_one(u, i, 8);
-	assert_int_equal(fake_nic_sends(trunk(u, 0)->ib), 64);
+	assert_int_equal(fake_nic_sends(tunnel(u, 0)->ib), 64);
 	wire_has(u, 100, 8);
-	fake_nic_sent(trunk(u, 0)->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(tunnel(u, 0)->ib, IBV_WC_SUCCESS);
 	hosts_run(&u->t);
 	send_one(u, 101, 8);
-	assert_int_equal(fake_nic_sends(trunk(u, 0)->ib), 64);
+	assert_int_equal(fake_nic_sends(tunnel(u, 0)->ib), 64);
 }
 
 /* A host without, a router that knows of none, another network. */
@@ -343,7 +343,7 @@ static void rubbish(void **state)
 		send_one(u, i, 100);
 		bring(u, change[i]);
 		hosts_expect_none(&u->t, 1);
-		assert_int_equal(fake_nic_recvs(trunk(u, 1)->ib), 256);
+		assert_int_equal(fake_nic_recvs(tunnel(u, 1)->ib), 256);
 	}
 	send_one(u, 99, 100);
 	bring(u, NULL);
@@ -371,8 +371,8 @@ static void it_refuses_one(void **state)
 	work(u, 0);
 	wire_has(u, 3, 8);
 	work(u, 0);
-	assert_int_equal(fake_nic_state(trunk(u, 0)->ib), IBV_QPS_RTS);
-	assert_int_equal(fake_nic_recvs(trunk(u, 0)->ib), 256);
+	assert_int_equal(fake_nic_state(tunnel(u, 0)->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_recvs(tunnel(u, 0)->ib), 256);
 	hosts_recv(&u->t, 4, 0, 200);
 	send_one(u, 4, 8);
 	bring(u, NULL);
@@ -385,14 +385,14 @@ static void what_ends_in_error(void **state)
 
 	warm_up(u);
 	send_one(u, 1, 8);
-	fake_nic_sent(trunk(u, 0)->ib, IBV_WC_LOC_QP_OP_ERR);
-	fake_nic_received(trunk(u, 1)->ib, IBV_WC_LOC_PROT_ERR, 0, NULL);
+	fake_nic_sent(tunnel(u, 0)->ib, IBV_WC_LOC_QP_OP_ERR);
+	fake_nic_received(tunnel(u, 1)->ib, IBV_WC_LOC_PROT_ERR, 0, NULL);
 	hosts_run(&u->t);
 	for (int i = 0; i < 2; i++) {
-		assert_false(trunk(u, i)->is_up);
+		assert_false(tunnel(u, i)->is_up);
 		work(u, i);
-		assert_true(trunk(u, i)->is_up);
-		assert_int_equal(fake_nic_recvs(trunk(u, i)->ib), 256);
+		assert_true(tunnel(u, i)->is_up);
+		assert_int_equal(fake_nic_recvs(tunnel(u, i)->ib), 256);
 	}
 	hosts_recv(&u->t, 4, 0, 200);
 	send_one(u, 4, 8);
@@ -402,9 +402,9 @@ static void what_ends_in_error(void **state)
 	fake_nic_fail(FAKE_post_recv, 1, EIO);
 	send_one(u, 5, 8);
 	bring(u, NULL);
-	assert_false(trunk(u, 1)->is_up);
+	assert_false(tunnel(u, 1)->is_up);
 	work(u, 1);
-	assert_int_equal(fake_nic_recvs(trunk(u, 1)->ib), 256);
+	assert_int_equal(fake_nic_recvs(tunnel(u, 1)->ib), 256);
 }
 
 /* Host 0's, or the other one's, and all that follows. */
@@ -452,18 +452,18 @@ static void it_goes_and_comes(void **state)
 		uint64_t number = u->t.h[!i].other.nic[0].ud_out;
 
 		lose(u, i);
-		assert_null(trunk(u, i)->ib);
+		assert_null(tunnel(u, i)->ib);
 		assert_int_equal(u->t.h[!i].other.nic[0].ud_qpn, 0);
 		assert_int_equal(u->t.h[!i].other.nic[0].ud_out, 0);
 		assert_int_equal(u->t.h[i].other.nic_ud_in, 0);
 		wire_has(u, id++, 8);
 		return_it(u, i);
-		assert_int_equal(u->t.h[!i].other.nic[0].ud_qpn, trunk(u, i)->ib->qp_num);
+		assert_int_equal(u->t.h[!i].other.nic[0].ud_qpn, tunnel(u, i)->ib->qp_num);
 		assert_int_equal(u->t.h[!i].other.nic[0].ud_qkey,
 				 u->t.h[i].r.f->host->nic[0].ud_qkey);
 		assert_int_equal(u->t.h[!i].other.nic[0].ud_out, u->t.h[i].other.nic_ud_in);
 		assert_int_not_equal(u->t.h[!i].other.nic[0].ud_out, number);
-		assert_int_equal(fake_nic_recvs(trunk(u, i)->ib), 256);
+		assert_int_equal(fake_nic_recvs(tunnel(u, i)->ib), 256);
 	}
 	for (unsigned n = fake_nic_num_sends(); fake_nic_num_sends() == n; id++) {
 		hosts_recv(&u->t, id, 0, 200);
@@ -487,7 +487,7 @@ static void it_cannot_be_made_again(void **state)
 	for (unsigned i = 0; i < sizeof(call) / sizeof(call[0]); i++) {
 		lose(u, 0);
 		return_with(u, 0, call[i]);
-		assert_null(trunk(u, 0)->ib);
+		assert_null(tunnel(u, 0)->ib);
 		assert_int_equal(u->t.h[0].r.f->host->nic[0].ud_qpn, 0);
 		assert_string_equal(u->t.h[1].other.nic[0].net, "fabric");
 		assert_int_equal(u->t.h[1].other.nic[0].ud_qpn, 0);
@@ -502,16 +502,16 @@ static void its_cq_fails(void **state)
 	struct fast *f = u->t.h[1].r.f;
 
 	warm_up(u);
-	fake_nic_event(IBV_EVENT_CQ_ERR, trunk(u, 1)->cq->cq);
+	fake_nic_event(IBV_EVENT_CQ_ERR, tunnel(u, 1)->cq->cq);
 	CARRIERS_FIRST(ready, f, &nic_first(f)->ear[NIC_EAR_ASYNC], EPOLLIN);
 	hosts_run(&u->t);
 	work(u, 1);
-	assert_false(trunk(u, 1)->is_up);
+	assert_false(tunnel(u, 1)->is_up);
 	assert_int_equal(u->t.h[0].other.nic[0].ud_qpn, 0);
 	wire_has(u, 1, 8);
 	lose(u, 1);
 	return_it(u, 1);
-	assert_true(trunk(u, 1)->is_up);
+	assert_true(tunnel(u, 1)->is_up);
 }
 
 /* The router does not start, and says why; nothing is left. */
@@ -534,7 +534,7 @@ static void what_fails_at_the_start(void **state)
 		fake_nic_reset();
 		host = fast_create(&fc, &be);
 		assert_non_null(host);
-		/* probes are over: the next calls are the trunk's */
+		/* probes are over: the next calls are the tunnel's */
 		fake_nic_fail(cases[i].call, cases[i].nth, ENOMEM);
 		assert_int_not_equal(CARRIERS_FIRST(start, be.f), 0);
 		fast_free(host);
@@ -544,11 +544,11 @@ static void what_fails_at_the_start(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(TRUNK_TEST(what_both_are_told), TRUNK_TEST(by_the_nic),
-			TRUNK_TEST(what_does_not_fit), TRUNK_TEST(a_full_window),
-			TRUNK_TEST(whom_the_wire_is_for), TRUNK_TEST(a_new_connection),
-			TRUNK_TEST(rubbish), TRUNK_TEST(it_refuses_one),
-			TRUNK_TEST(what_ends_in_error), TRUNK_TEST(it_goes_and_comes),
-			TRUNK_TEST(it_cannot_be_made_again), TRUNK_TEST(its_cq_fails),
+	return UNIT_RUN(TUNNEL_TEST(what_both_are_told), TUNNEL_TEST(by_the_nic),
+			TUNNEL_TEST(what_does_not_fit), TUNNEL_TEST(a_full_window),
+			TUNNEL_TEST(whom_the_wire_is_for), TUNNEL_TEST(a_new_connection),
+			TUNNEL_TEST(rubbish), TUNNEL_TEST(it_refuses_one),
+			TUNNEL_TEST(what_ends_in_error), TUNNEL_TEST(it_goes_and_comes),
+			TUNNEL_TEST(it_cannot_be_made_again), TUNNEL_TEST(its_cq_fails),
 			cmocka_unit_test(what_fails_at_the_start));
 }

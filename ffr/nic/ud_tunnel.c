@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * trunk.c - datagrams between containers of two hosts by their NICs: the router's own UD QP.
+ * ud_tunnel.c - datagrams between containers of two hosts by their NICs: the router's own UD QP.
  *
- * A container's datagram to one of another host has an address handle of containers' addresses, and the receiver is
- * to be told the sender's, and to believe them. So it does not leave as it is: what would go by the wire goes by the
- * NIC instead, from one router to the other, as the same frame: its header, the GRH and the data, with a number
- * in front that only that peer was told, over the wire. Who receives one trusts it as one of the wire: the sender is
- * a container of that host, and allowed to talk to the receiver's.
+ * The address handle of a container's datagram names containers' addresses, which the NIC's network does not know, and
+ * the receiver must be able to trust the sender's address. So one router sends the frame that would go by the wire
+ * (header, GRH and data) to the other router's UD QP. In front of the frame is a number that only that peer was told, by
+ * the wire. Therefore the receiving router trusts the frame as one of the wire: the sender is a container of that host,
+ * and may talk to the receiver's container.
  *
- * What does not fit into the NIC's MTU with all that, what comes while there is no address handle yet, or no
- * buffer, is the wire's. Datagrams have no order. What finds no room at the receiver's is lost, as it may be.
+ * A datagram goes by the wire if the frame does not fit into the NIC's MTU, or if there is no address handle or no
+ * buffer at this moment. Datagrams have no order. A datagram that finds no room at the receiver is lost, as the
+ * specification allows.
  */
 #include "ffr/nic/nic.h"
 
@@ -21,30 +22,30 @@
 #include "ffr/remote/remote.h"
 #include "ffr/wire/wire.h"
 
-#define TRUNK_RECVS 256u
-#define TRUNK_SENDS 64u
-#define TRUNK_AHS   4096u /* hosts */
-#define TRUNK_HOPS  64
+#define TUNNEL_RECVS 256u
+#define TUNNEL_SENDS 64u
+#define TUNNEL_AHS   4096u /* hosts */
+#define TUNNEL_HOPS  64
 
 /* In front of GRH and data. */
-struct trunk_hdr {
+struct tunnel_hdr {
 	uint64_t number; /* wire_peer.nic_ud_in of the receiver's */
 	struct wire_hdr h;
 };
 
-static uint64_t id_of(const struct nic_trunk *t, uint64_t queue, uint32_t place)
+static uint64_t id_of(const struct nic_ud_tunnel *t, uint64_t queue, uint32_t place)
 {
-	return (uint64_t)t->life << 48 | NIC_ID_TRUNK | queue | place;
+	return (uint64_t)t->life << 48 | NIC_ID_TUNNEL | queue | place;
 }
 
-static uint8_t *buf_of(const struct nic_trunk *t, uint32_t i)
+static uint8_t *buf_of(const struct nic_ud_tunnel *t, uint32_t i)
 {
 	return t->mem + (size_t)i * t->buf_size;
 }
 
 /* ---- making it -------------------------------------------------------------------------------------------- */
 
-static int give_recv(struct nic_trunk *t, uint32_t place)
+static int give_recv(struct nic_ud_tunnel *t, uint32_t place)
 {
 	struct ibv_sge sge = { (uintptr_t)buf_of(t, place), t->buf_size, t->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = id_of(t, NIC_ID_RECV, place),
@@ -58,11 +59,11 @@ static int give_recv(struct nic_trunk *t, uint32_t place)
 /* 0 or an errno; then nothing is received. No runner knows of it. */
 static int up(struct nic_dev *d)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 	uint32_t qkey = d->host->ud_qkey;
 	int err = nic_ud_to(d, t->ib, IBV_QPS_INIT, qkey);
 
-	for (uint32_t i = 0; i < TRUNK_RECVS && !err; i++)
+	for (uint32_t i = 0; i < TUNNEL_RECVS && !err; i++)
 		err = give_recv(t, i);
 	if (!err)
 		err = nic_ud_to(d, t->ib, IBV_QPS_RTR, qkey);
@@ -71,25 +72,25 @@ static int up(struct nic_dev *d)
 	return err;
 }
 
-static int trunk_new(struct nic_dev *d)
+static int tunnel_new(struct nic_dev *d)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_UD,
 		.sq_sig_all = 1,
-		.cap = { .max_send_wr = TRUNK_SENDS,
-			 .max_recv_wr = TRUNK_RECVS,
+		.cap = { .max_send_wr = TUNNEL_SENDS,
+			 .max_recv_wr = TUNNEL_RECVS,
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
 
 	TAILQ_INIT(&t->pool.ahs);
-	t->pool.max_ahs = TRUNK_AHS;
+	t->pool.max_ahs = TUNNEL_AHS;
 	t->buf_size = SOFT_GRH_SZ + (128u << d->port_attr.active_mtu);
-	t->size = (size_t)t->buf_size * (TRUNK_RECVS + TRUNK_SENDS);
+	t->size = (size_t)t->buf_size * (TUNNEL_RECVS + TUNNEL_SENDS);
 	t->size = (t->size + FF_PAGE - 1) & ~((size_t)FF_PAGE - 1);
 	errno = ENOMEM;
-	t->sent = calloc(TRUNK_SENDS, sizeof(struct nic_ah *));
+	t->sent = calloc(TUNNEL_SENDS, sizeof(struct nic_ah *));
 	t->mem = mmap(NULL, t->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (t->mem == MAP_FAILED)
 		t->mem = NULL;
@@ -99,7 +100,7 @@ static int trunk_new(struct nic_dev *d)
 				    IBV_ACCESS_LOCAL_WRITE);
 	if (!t->mr)
 		return errno;
-	t->cq = nic_cq_get(d, NULL, TRUNK_RECVS + TRUNK_SENDS);
+	t->cq = nic_cq_get(d, NULL, TUNNEL_RECVS + TUNNEL_SENDS);
 	if (!t->cq)
 		return errno;
 	attr.send_cq = attr.recv_cq = t->cq->cq;
@@ -107,9 +108,9 @@ static int trunk_new(struct nic_dev *d)
 	return t->ib ? up(d) : errno;
 }
 
-int nic_trunk_start(struct nic_dev *d)
+int nic_ud_tunnel_start(struct nic_dev *d)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 	struct fast *f = d->f;
 	uint32_t qkey;
 	int err;
@@ -117,7 +118,7 @@ int nic_trunk_start(struct nic_dev *d)
 	if (getrandom(&qkey, sizeof(qkey), 0) != (ssize_t)sizeof(qkey))
 		return errno;
 	d->host->ud_qkey = qkey & 0x7fffffff; /* the upper half is the kernel's to give */
-	err = trunk_new(d);
+	err = tunnel_new(d);
 	if (err)
 		return err;
 	fast_lock(f->host);
@@ -127,7 +128,7 @@ int nic_trunk_start(struct nic_dev *d)
 	return 0;
 }
 
-void nic_trunk_free(struct nic_lib *lib, struct nic_trunk *t)
+void nic_ud_tunnel_free(struct nic_lib *lib, struct nic_ud_tunnel *t)
 {
 	if (t->ib)
 		lib->destroy_qp(t->ib);
@@ -138,12 +139,12 @@ void nic_trunk_free(struct nic_lib *lib, struct nic_trunk *t)
 	free(t->sent);
 }
 
-void nic_trunk_lose(struct nic_dev *d, struct nic_trunk *to)
+void nic_ud_tunnel_lose(struct nic_dev *d, struct nic_ud_tunnel *to)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 
 	while (t->una != t->tail)
-		nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
+		nic_ah_put(t->sent[t->una++ % TUNNEL_SENDS]);
 	if (d->ahs.runs && t->sent)
 		nic_ahs_forget(d, &t->pool);
 	d->host->ud_qpn = 0;
@@ -151,18 +152,18 @@ void nic_trunk_lose(struct nic_dev *d, struct nic_trunk *to)
 	memset(t, 0, sizeof(*t));
 }
 
-void nic_trunk_stop(struct nic_dev *d)
+void nic_ud_tunnel_stop(struct nic_dev *d)
 {
-	struct nic_trunk t;
+	struct nic_ud_tunnel t;
 
-	nic_trunk_lose(d, &t);
-	nic_trunk_free(&d->lib, &t);
+	nic_ud_tunnel_lose(d, &t);
+	nic_ud_tunnel_free(&d->lib, &t);
 }
 
 /* [lock] Until it is up again, datagrams are the wire's; those of the peers are lost. */
-void nic_trunk_failed(struct nic_dev *d)
+void nic_ud_tunnel_failed(struct nic_dev *d)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 
 	if (!t->is_up)
 		return;
@@ -172,9 +173,9 @@ void nic_trunk_failed(struct nic_dev *d)
 	nic_wake(d->f);
 }
 
-void nic_trunk_cq_failed(struct nic_dev *d)
+void nic_ud_tunnel_cq_failed(struct nic_dev *d)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 
 	t->is_up = t->is_broken = false;
 	d->host->ud_qpn = 0;
@@ -183,9 +184,9 @@ void nic_trunk_cq_failed(struct nic_dev *d)
 		d->host->name);
 }
 
-void nic_trunk_work(struct nic_dev *d)
+void nic_ud_tunnel_work(struct nic_dev *d)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 	struct fast *f = d->f;
 	int err;
 
@@ -195,7 +196,7 @@ void nic_trunk_work(struct nic_dev *d)
 	fast_lock(f->host);
 	t->is_broken = false;
 	while (t->una != t->tail)
-		nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
+		nic_ah_put(t->sent[t->una++ % TUNNEL_SENDS]);
 	t->life++;
 	fast_unlock(f->host);
 	if (!err)
@@ -216,9 +217,9 @@ static struct nic_ah *handle_of(struct nic_dev *d, const struct wire_nic *to)
 	struct ibv_ah_attr attr = {
 		.is_global = 1,
 		.port_num = d->port,
-		.grh = { .dgid = to->gid, .sgid_index = d->gid_index, .hop_limit = TRUNK_HOPS },
+		.grh = { .dgid = to->gid, .sgid_index = d->gid_index, .hop_limit = TUNNEL_HOPS },
 	};
-	struct nic_ah *ah = nic_ah_get(d, &d->trunk.pool, &attr);
+	struct nic_ah *ah = nic_ah_get(d, &d->ud_tunnel.pool, &attr);
 
 	if (!ah || ah->state == AH_READY)
 		return ah;
@@ -242,20 +243,20 @@ static const struct wire_nic *nic_there(const struct nic_dev *d, const struct wi
 
 static bool has_room(const struct nic_dev *d, uint32_t len)
 {
-	const struct nic_trunk *t = &d->trunk;
+	const struct nic_ud_tunnel *t = &d->ud_tunnel;
 
-	return d->is_there && t->is_up && t->tail - t->una < TRUNK_SENDS &&
-	       sizeof(struct trunk_hdr) + len <= t->buf_size - SOFT_GRH_SZ;
+	return d->is_there && t->is_up && t->tail - t->una < TUNNEL_SENDS &&
+	       sizeof(struct tunnel_hdr) + len <= t->buf_size - SOFT_GRH_SZ;
 }
 
-bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
-		    const void *payload)
+bool nic_ud_tunnel_send(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
+			const void *payload)
 {
 	struct nic_dev *d = nic_of(c);
 	const struct wire_nic *to = nic_there(d, p);
-	struct nic_trunk *t = &d->trunk;
-	uint32_t place = t->tail % TRUNK_SENDS;
-	struct trunk_hdr th = { .number = to ? to->ud_out : 0, .h = *h };
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
+	uint32_t place = t->tail % TUNNEL_SENDS;
+	struct tunnel_hdr th = { .number = to ? to->ud_out : 0, .h = *h };
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
@@ -270,7 +271,7 @@ bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct
 	ah = handle_of(d, to);
 	if (!ah)
 		return false;
-	buf = buf_of(t, TRUNK_RECVS + place);
+	buf = buf_of(t, TUNNEL_RECVS + place);
 	memcpy(buf, &th, sizeof(th));
 	memcpy(buf + sizeof(th), payload, h->len);
 	sge = (struct ibv_sge){ (uintptr_t)buf, (uint32_t)sizeof(th) + h->len, t->mr->lkey };
@@ -280,7 +281,7 @@ bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct
 	wr.wr.ud.remote_qkey = to->ud_qkey;
 	if (ibv_post_send(t->ib, &wr, &bad)) {
 		nic_ah_put(ah);
-		nic_trunk_failed(d);
+		nic_ud_tunnel_failed(d);
 		return false;
 	}
 	t->sent[place] = ah;
@@ -292,7 +293,7 @@ bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct
 static void received(struct fast *f, const uint8_t *data, uint32_t len)
 {
 	struct wire_peer *p;
-	struct trunk_hdr th;
+	struct tunnel_hdr th;
 
 	if (len < SOFT_GRH_SZ + sizeof(th))
 		return;
@@ -306,20 +307,20 @@ static void received(struct fast *f, const uint8_t *data, uint32_t len)
 
 static void on_received(struct nic_dev *d, const struct ibv_wc *wc)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 	uint32_t place = (uint32_t)wc->wr_id;
 
-	if (place >= TRUNK_RECVS)
+	if (place >= TUNNEL_RECVS)
 		return;
 	if (wc->status == IBV_WC_SUCCESS && wc->byte_len <= t->buf_size)
 		received(d->f, buf_of(t, place), wc->byte_len);
 	if (wc->status != IBV_WC_SUCCESS || give_recv(t, place))
-		nic_trunk_failed(d);
+		nic_ud_tunnel_failed(d);
 }
 
-void nic_trunk_completion(struct nic_dev *d, const struct ibv_wc *wc)
+void nic_ud_tunnel_completion(struct nic_dev *d, const struct ibv_wc *wc)
 {
-	struct nic_trunk *t = &d->trunk;
+	struct nic_ud_tunnel *t = &d->ud_tunnel;
 
 	if ((uint16_t)(wc->wr_id >> 48) != t->life)
 		return;
@@ -327,9 +328,9 @@ void nic_trunk_completion(struct nic_dev *d, const struct ibv_wc *wc)
 		on_received(d, wc);
 		return;
 	}
-	if (t->una == t->tail || (uint32_t)wc->wr_id != t->una % TRUNK_SENDS)
+	if (t->una == t->tail || (uint32_t)wc->wr_id != t->una % TUNNEL_SENDS)
 		return;
-	nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
+	nic_ah_put(t->sent[t->una++ % TUNNEL_SENDS]);
 	if (wc->status != IBV_WC_SUCCESS)
-		nic_trunk_failed(d);
+		nic_ud_tunnel_failed(d);
 }

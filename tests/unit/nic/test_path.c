@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
- * test_way.c - which way a QP goes, for each answer of the directory and of the other host; and a QP whose way is not
- * known yet: what it waits for, and how that ends.
+ * test_path.c - whether the NIC carries a QP's path, for each answer of the directory and of the other host; and a QP of
+ * which nobody knows that yet: what the QP waits for, and how that ends.
  */
 #include "tests/rig/unit/nic_rig.h"
 
@@ -23,7 +23,7 @@ static const union ibv_gid far_nic = { .raw = { 0xfd, 1, [15] = 9 } };
 
 static struct nic_rig rig;
 
-static int way_setup(void **state)
+static int path_setup(void **state)
 {
 	struct nic_rig *n = &rig;
 
@@ -49,7 +49,7 @@ static int way_setup(void **state)
 	return 0;
 }
 
-static int way_teardown(void **state)
+static int path_teardown(void **state)
 {
 	struct nic_rig *n = *state;
 
@@ -71,11 +71,11 @@ static void told(const char *net)
 	strcpy(peer.nic[0].net, net);
 }
 
-static enum nic_way way(struct nic_rig *n, union ibv_gid *to)
+static enum nic_path path(struct nic_rig *n, union ibv_gid *to)
 {
 	struct remote *there;
 
-	return nic_way_of(n->r.f, &n->qp->qp, &n->qp->qp.attr.ah, to, &there);
+	return nic_path_of(n->r.f, &n->qp->qp, &n->qp->qp.attr.ah, to, &there);
 }
 
 static void to_rts(struct nic_rig *n)
@@ -93,40 +93,40 @@ static void where_a_path_leads(void **state)
 	struct ff_ah_attr *ah = &n->qp->qp.attr.ah;
 	union ibv_gid to;
 
-	assert_int_equal(way(n, &to), WAY_UNKNOWN); /* not connected */
+	assert_int_equal(path(n, &to), PATH_UNKNOWN); /* not connected */
 	assert_true(others.is_wanted);
 	told("fab");
 	peer.nic_told = false;
-	assert_int_equal(way(n, &to), WAY_UNKNOWN);
+	assert_int_equal(path(n, &to), PATH_UNKNOWN);
 	peer.nic_told = true;
-	assert_int_equal(way(n, &to), WAY_NIC);
+	assert_int_equal(path(n, &to), PATH_NIC);
 	assert_memory_equal(&to, &far_nic, 16);
 	strcpy(peer.nic[0].net, "other");
-	assert_int_equal(way(n, &to), WAY_SOFT);
+	assert_int_equal(path(n, &to), PATH_SOFT);
 	strcpy(peer.nic[0].net, "");
-	assert_int_equal(way(n, &to), WAY_SOFT);
+	assert_int_equal(path(n, &to), PATH_SOFT);
 	strcpy(peer.nic[0].net, "fab");
 	far.peer = NULL;
-	assert_int_equal(way(n, &to), WAY_UNKNOWN);
+	assert_int_equal(path(n, &to), PATH_UNKNOWN);
 	far.peer = &peer;
 	far.epoch = 0;
-	assert_int_equal(way(n, &to), WAY_UNKNOWN);
+	assert_int_equal(path(n, &to), PATH_UNKNOWN);
 	far.epoch = 1;
 	others.is_denied = true;
-	assert_int_equal(way(n, &to), WAY_SOFT);
+	assert_int_equal(path(n, &to), PATH_SOFT);
 	others.is_denied = false;
 	h->wired = false;
-	assert_int_equal(way(n, &to), WAY_SOFT);
+	assert_int_equal(path(n, &to), PATH_SOFT);
 	h->wired = true;
 	h->nic[0].net[0] = '\0';
-	assert_int_equal(way(n, &to), WAY_SOFT);
+	assert_int_equal(path(n, &to), PATH_SOFT);
 	strcpy(h->nic[0].net, "fab");
 	memcpy(ah->dgid, &n->r.cont[1].gid[0], 16); /* of this host */
-	assert_int_equal(way(n, &to), WAY_SOFT);
+	assert_int_equal(path(n, &to), PATH_SOFT);
 	ah->dgid[15] = 99; /* nobody */
-	assert_int_equal(way(n, &to), WAY_SOFT);
+	assert_int_equal(path(n, &to), PATH_SOFT);
 	ah->sgid_index = 4; /* the NIC's own: to whomever */
-	assert_int_equal(way(n, &to), WAY_NIC);
+	assert_int_equal(path(n, &to), PATH_NIC);
 	assert_memory_equal(&to, ah->dgid, 16);
 }
 
@@ -473,15 +473,15 @@ static void what_is_denied_ends(void **state)
 	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_ERR);
 }
 
-#define WAY_TEST(name) cmocka_unit_test_setup_teardown(name, way_setup, way_teardown)
+#define PATH_TEST(name) cmocka_unit_test_setup_teardown(name, path_setup, path_teardown)
 
 int main(void)
 {
-	return UNIT_RUN(WAY_TEST(where_a_path_leads), WAY_TEST(known_at_once),
-			WAY_TEST(until_the_peer_tells), WAY_TEST(in_rtr_yet),
-			WAY_TEST(nobody_tells), WAY_TEST(with_patience),
-			WAY_TEST(without_an_answer), WAY_TEST(its_peer_goes_by_the_wire),
-			WAY_TEST(nobody_else_takes_it), WAY_TEST(it_ends_meanwhile),
-			WAY_TEST(destroyed_meanwhile), WAY_TEST(the_nic_refuses_it),
-			WAY_TEST(the_nic_goes), WAY_TEST(what_is_denied_ends));
+	return UNIT_RUN(PATH_TEST(where_a_path_leads), PATH_TEST(known_at_once),
+			PATH_TEST(until_the_peer_tells), PATH_TEST(in_rtr_yet),
+			PATH_TEST(nobody_tells), PATH_TEST(with_patience),
+			PATH_TEST(without_an_answer), PATH_TEST(its_peer_goes_by_the_wire),
+			PATH_TEST(nobody_else_takes_it), PATH_TEST(it_ends_meanwhile),
+			PATH_TEST(destroyed_meanwhile), PATH_TEST(the_nic_refuses_it),
+			PATH_TEST(the_nic_goes), PATH_TEST(what_is_denied_ends));
 }

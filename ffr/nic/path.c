@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * way.c - by which way a QP goes: the NIC's or the software device's; and what becomes of one as long as that is
- * not known. [lock], but for nic_decide_one(), which is the control thread's. See nic.h.
+ * path.c - does the NIC or the software device carry a QP's path? And what a QP does as long as nobody knows. [lock],
+ * except for nic_decide_one(), which is the control thread's. See nic.h.
  */
 #include "ffr/nic/nic.h"
 
@@ -13,7 +13,7 @@
 #include "ffr/remote/remote.h"
 #include "ffr/soft/soft.h"
 
-/* ---- where it leads ---------------------------------------------------------------------------------------- */
+/* ---- where a path leads ---------------------------------------------------------------------------------------- */
 
 static bool has_nic_in(const struct wire_peer *p, const char *net)
 {
@@ -24,33 +24,33 @@ static bool has_nic_in(const struct wire_peer *p, const char *net)
 }
 
 /*
- * [lock] To a container of another host: *to is its NIC there, if that is in the network of this one's. Both hosts know
- * both NICs, and decide alike.
+ * [lock] A path to a container of another host. PATH_NIC: *to is the GID of the container's NIC, which is in the same
+ * network as this container's NIC. Both hosts know both NICs, so both decide alike.
  */
-static enum nic_way way_to_host(struct fast *f, const struct container *c, struct remote *there,
-				union ibv_gid *to)
+static enum nic_path path_to_host(struct fast *f, const struct container *c, struct remote *there,
+				  union ibv_gid *to)
 {
 	const char *net = nic_of(c)->host->net;
 	struct wire_peer *p = there->peer;
 	int n;
 
 	if (!p)
-		return WAY_UNKNOWN;
+		return PATH_UNKNOWN;
 	if (!p->tcp)
 		peer_want(p);
 	if (!p->tcp || !p->nic_told)
-		return WAY_UNKNOWN;
+		return PATH_UNKNOWN;
 	if (!has_nic_in(p, net))
-		return WAY_SOFT;
+		return PATH_SOFT;
 	n = remote_nic(f, there);
 	if (n < 0)
-		return WAY_UNKNOWN;
+		return PATH_UNKNOWN;
 	*to = p->nic[n].gid;
-	return strcmp(p->nic[n].net, net) ? WAY_SOFT : WAY_NIC;
+	return strcmp(p->nic[n].net, net) ? PATH_SOFT : PATH_NIC;
 }
 
-enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
-			union ibv_gid *to, struct remote **there)
+enum nic_path nic_path_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
+			  union ibv_gid *to, struct remote **there)
 {
 	const struct container *c = qp->o.ses->cont;
 	struct container *here;
@@ -58,17 +58,17 @@ enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_
 	*there = NULL;
 	if (a->is_global && a->sgid_index == gid_nic_index(c)) {
 		memcpy(to, a->dgid, sizeof(*to));
-		return WAY_NIC;
+		return PATH_NIC;
 	}
 	if (!f->host->wired || !nic_of(c)->host->net[0])
-		return WAY_SOFT;
+		return PATH_SOFT;
 	switch (dir_path(f, c, a, &here, there)) {
 	case DIR_REMOTE:
-		return way_to_host(f, c, *there, to);
+		return path_to_host(f, c, *there, to);
 	case DIR_WAIT:
-		return WAY_UNKNOWN;
+		return PATH_UNKNOWN;
 	default:
-		return WAY_SOFT;
+		return PATH_SOFT;
 	}
 }
 
@@ -105,7 +105,7 @@ static uint64_t patience(const struct qp *qp)
 	return all > PATIENCE_NS ? all : PATIENCE_NS;
 }
 
-static enum post_result wait_for_way(struct fast *f, struct qp *qp)
+static enum post_result wait_for_path(struct fast *f, struct qp *qp)
 {
 	struct nic_qp *nq = qp->nic;
 	uint64_t all = patience(qp);
@@ -126,8 +126,8 @@ const struct send_ops *nic_other_send(const struct qp *qp)
 }
 
 static const struct send_ops undecided_send = { .name = "?",
-						.post = wait_for_way,
-						.progress = wait_for_way };
+						.post = wait_for_path,
+						.progress = wait_for_path };
 
 void nic_qp_ask(struct fast *f)
 {
@@ -169,7 +169,7 @@ void nic_undecided_end(struct fast *f, struct nic_qp *nq)
 	timer_cancel(&f->timers, &nq->ask_again);
 }
 
-/* [lock] It is the way now: what waited for that is taken from the ring again. */
+/* [lock] `send` carries the QP from now on: the WR that waited for this is taken from the ring again. */
 static void go_on_by(struct fast *f, struct nic_qp *nq, const struct send_ops *send)
 {
 	struct qp *qp = nq->qp;
@@ -224,42 +224,44 @@ static void give_to_nic(struct fast *f, struct nic_qp *nq, enum ibv_qp_state sta
 	fast_unlock(f->host);
 }
 
-/* [lock] The way of one that is undecided. By the wire if its peer goes that way, which knows of no NIC here. */
-static enum nic_way decide(struct fast *f, struct nic_qp *nq, struct remote **there)
+/*
+ * [lock] The path of an undecided QP. If the peer has already sent by the wire, its router knows of no NIC here, and
+ * the software device carries this QP, too.
+ */
+static enum nic_path decide(struct fast *f, struct nic_qp *nq, struct remote **there)
 {
-	enum nic_way way = nic_way_of(f, nq->qp, &nq->qp->attr.ah, &nq->to, there);
+	enum nic_path path = nic_path_of(f, nq->qp, &nq->qp->attr.ah, &nq->to, there);
 
 	if (*there && nq->qp->soft->met && nq->qp->soft->met == (*there)->id)
-		return WAY_SOFT;
-	return way;
+		return PATH_SOFT;
+	return path;
 }
 
-/* Control thread, no lock: one whose way is known now. False: there is none. */
 bool nic_decide_one(struct nic_dev *d)
 {
 	struct fast *f = d->f;
 	enum ibv_qp_state state = IBV_QPS_RESET;
-	enum nic_way way = WAY_UNKNOWN;
+	enum nic_path path = PATH_UNKNOWN;
 	struct ff_qp_attr attr;
 	struct remote *there;
 	struct nic_qp *nq;
 
 	fast_lock(f->host);
 	TAILQ_FOREACH(nq, &d->undecided, ask) {
-		way = decide(f, nq, &there);
-		if (way != WAY_UNKNOWN)
+		path = decide(f, nq, &there);
+		if (path != PATH_UNKNOWN)
 			break;
 	}
 	if (nq) {
 		nic_undecided_end(f, nq);
 		state = nq->qp->state;
 		attr = nq->qp->attr;
-		nic_set_there(f, nq, way == WAY_NIC ? there : NULL);
-		if (way == WAY_SOFT)
+		nic_set_there(f, nq, path == PATH_NIC ? there : NULL);
+		if (path == PATH_SOFT)
 			give_to_soft(f, nq);
 	}
 	fast_unlock(f->host);
-	if (nq && way == WAY_NIC)
+	if (nq && path == PATH_NIC)
 		give_to_nic(f, nq, state, &attr);
 	return nq;
 }
