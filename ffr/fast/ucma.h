@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ucma.h - rdma_cm with peers in the NIC's network: the operations that the connection manager (cm/plain.c) uses of the
- * carrier that has the NIC (nic/ucma.c). The carrier asks the host's kernel. A part of struct carrier.
+ * carrier that has the NIC (nic/cm/ucma.c). The carrier asks the host's kernel. A part of struct carrier.
  *
  * The control thread calls these operations, without the lock. None waits for the kernel: the kernel gets the commands
  * in the order in which they were given, and answers with events. host->cm_frames() is called when there are events.

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "ffr/nic/cm/cm.h"
 #include "ffr/soft/soft.h"
 
 static int open_all(struct fast *f, const void *conf)

@@ -8,6 +8,8 @@
  */
 #include "ffr/nic/nic.h"
 
+#define DRAIN_TURNS 4096u
+
 /* The oldest WR has ended so. */
 static void sent_one(struct fast *f, struct nic_qp *nq, enum ibv_wc_status st, uint32_t vendor_err)
 {
@@ -154,6 +156,16 @@ int nic_poll_cq(struct nic_cq *cq)
 	for (int i = 0; i < n; i++)
 		on_completion(cq->d, &wc[i]);
 	return n;
+}
+
+/*
+ * The CQ may have more completions than one turn takes, and those of other QPs. Stop after DRAIN_TURNS, because the NIC
+ * may bring further ones all the time.
+ */
+void nic_cq_drain(struct nic_cq *cq)
+{
+	for (uint32_t i = 0; i < DRAIN_TURNS && nic_poll_cq(cq) > 0; i++)
+		;
 }
 
 uint32_t nic_poll(struct nic_dev *d)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * dev.c - the NIC: opening it, its PDs and CQs, and how the runner sleeps beside it. See nic.h.
- * nic_open() is the control thread's, before there are others, and nic_start() the runner's, before it has
- * its sandbox; nic_dev_open() also the worker's, when the NIC was gone (unplug.c); PDs and CQs are the control thread's.
+ * dev.c - the NIC: opening it, its PDs and CQs, and how the runner sleeps beside it. See nic.h. The control thread
+ * calls nic_open() before there are other threads, and makes and ends PDs and CQs. The runner calls nic_start() before
+ * it has its sandbox. The worker, too, calls nic_dev_open(), when a removed NIC is back (unplug.c).
  */
 #include "ffr/nic/nic.h"
 
@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
+
+#include "ffr/nic/cm/cm.h"
 
 #define CQ_SIZE 4096 /* completions of a CQ of the NIC, at least */
 
@@ -41,46 +43,6 @@ static struct ibv_device *find(struct nic_dev *d)
 	if (d->list)
 		errno = ENODEV;
 	return NULL;
-}
-
-int nic_query_port(struct nic_dev *d)
-{
-	struct verbs_context *v = verbs_get_ctx_op(d->ctx, query_port);
-
-	return v ? v->query_port(d->ctx, d->port, &d->port_attr, sizeof(d->port_attr)) : ENOSYS;
-}
-
-/* Is it one by which others find the NIC: RoCE v2 and an address, or, with InfiniBand, any. */
-static bool is_usable(const struct nic_dev *d, const struct ibv_gid_entry *e)
-{
-	static const union ibv_gid none;
-
-	if (!memcmp(&e->gid, &none, sizeof(none)))
-		return false;
-	if (d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET)
-		return true;
-	return e->gid_type == IBV_GID_TYPE_ROCE_V2 &&
-	       !(e->gid.raw[0] == 0xfe && e->gid.raw[1] == 0x80);
-}
-
-int nic_choose_gid(struct nic_dev *d)
-{
-	int index = d->conf->gid_index;
-	struct ibv_gid_entry e;
-	int last = index < 0 ? d->port_attr.gid_tbl_len - 1 : index;
-
-	for (int i = index < 0 ? 0 : index; i <= last && i <= UINT8_MAX; i++) {
-		if (d->lib.query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0, sizeof(e)) ||
-		    (index < 0 && !d->is_iwarp && !is_usable(d, &e)))
-			continue;
-		if (!d->is_iwarp)
-			d->gid = e.gid;
-		else if (nic_iw_address(&e, &d->gid))
-			continue;
-		d->gid_index = (uint8_t)i;
-		return 0;
-	}
-	return ENODATA;
 }
 
 /* How much a QP takes inline is told by none but a QP. */
@@ -112,6 +74,7 @@ static void probe_inline(struct nic_dev *d)
 }
 
 #define RXE_VENDOR_ID 0xffffffu /* drivers/infiniband/sw/rxe/rxe_param.h */
+#define SIW_VENDOR_ID 0x626d74u /* drivers/infiniband/sw/siw/siw.h */
 
 /* What only newer libraries and NICs tell. */
 static void look_at_odp(struct nic_dev *d)
@@ -129,8 +92,8 @@ static int look_at(struct nic_dev *d)
 {
 	int err = d->lib.query_device(d->ctx, &d->attr);
 
-	d->is_iwarp = nic_iw_is(d->device);
-	d->is_siw = nic_iw_is_siw(d);
+	d->is_iwarp = d->device->transport_type == IBV_TRANSPORT_IWARP;
+	d->is_siw = d->is_iwarp && d->attr.vendor_id == SIW_VENDOR_ID;
 	d->is_rxe = !d->is_iwarp && d->attr.vendor_id == RXE_VENDOR_ID;
 	look_at_odp(d);
 	if (!err)

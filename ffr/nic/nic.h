@@ -44,7 +44,7 @@
  * (event.c). A NIC may be removed and come back (unplug.c); a thread (worker.c) makes the calls for that.
  *
  * The room ffr/nic/ may use remote/, soft/ (which charges WRs), wire/, dir/, peer/, mem/ and fast/. Others know only
- * nic_carrier of this room.
+ * nic_carrier of this room. The room nic/cm/ has what the host's rdma_cm does for the NIC (cm/cm.h).
  */
 #ifndef FFR_NIC_NIC_H
 #define FFR_NIC_NIC_H
@@ -163,7 +163,10 @@ struct nic_ud {
 	LIST_ENTRY(nic_ud) wait;
 };
 
-/* The router's own UD QP, for datagrams between containers of two hosts; ud_tunnel.c. [lock] after nic_ud_tunnel_start(). */
+/*
+ * The router's own UD QP, for datagrams between containers of two hosts; ud_tunnel.c. [lock] after
+ * nic_ud_tunnel_start().
+ */
 struct nic_ud_tunnel {
 	struct ibv_qp *ib;
 	struct nic_cq *cq;
@@ -208,7 +211,7 @@ struct nic_dev {
 	union ibv_gid gid;
 	uint8_t port, gid_index;
 	uint32_t max_inline; /* bytes that a QP of the NIC takes inline */
-	bool is_iwarp;	     /* the NIC speaks iWARP: iwarp.c */
+	bool is_iwarp;	     /* the NIC speaks iWARP: cm/iwarp.c */
 	bool is_siw;	     /* the NIC is the kernel's siw, which speaks iWARP */
 	bool is_rxe;	     /* the NIC is the kernel's rxe */
 	bool is_quiet;	     /* log no errors of opening and closing, because the log has them */
@@ -278,7 +281,7 @@ struct nic_srq {
 	TAILQ_ENTRY(nic_srq) fill; /* dev->srqs_to_fill */
 };
 
-/* The state of a QP's connection with iWARP: iwarp.c has the table. */
+/* The state of a QP's connection with iWARP: cm/iwarp.c has the table. */
 enum nic_iw { IW_NONE, IW_READY, IW_ASKED, IW_UP, IW_DOWN };
 
 /* qp->nic */
@@ -399,14 +402,18 @@ void nic_dev_forget(
 	struct nic_dev *d); /* forget what nic_dev_open() has opened: another nic_dev has it */
 int nic_dev_listen(struct nic_dev *d);	/* put the NIC's descriptors into epoll. 0 or -errno */
 void nic_dev_deafen(struct nic_dev *d); /* take the NIC's descriptors out of epoll */
-int nic_query_port(struct nic_dev *d);	/* 0 or an errno */
-int nic_choose_gid(struct nic_dev *d);	/* 0 or an errno */
 /* The NIC's PD for `pd`, made if there is none yet; NULL: errno. */
 struct ibv_pd *nic_pd(struct nic_dev *d, struct pd *pd);
 /* A CQ of the container with room for n more completions; NULL: errno. */
 struct nic_cq *nic_cq_get(struct nic_dev *d, const struct container *c, uint32_t n);
 void nic_cq_put(struct nic_cq *cq, uint32_t n);
 void nic_heard(struct nic_dev *d); /* events are in dev->channel */
+
+/* gid.c; control thread, or worker. 0 or an errno */
+int nic_query_port(struct nic_dev *d);
+int nic_choose_gid(struct nic_dev *d); /* set d->gid and d->gid_index */
+/* The address of the network device that has this GID. */
+int nic_iwarp_address(const struct ibv_gid_entry *e, union ibv_gid *to);
 
 /* qp.c, [lock] */
 /* The QP has a new state. True: the NIC has the QP, and has done what follows from the state. */
@@ -525,6 +532,7 @@ void nic_srq_completion(struct nic_dev *d, struct qp *qp, const struct ibv_wc *w
 void nic_received(struct fast *f, struct nic_qp *nq, uint64_t id, const struct ibv_wc *wc);
 uint32_t nic_poll(struct nic_dev *d); /* take completions of all CQs. Their number */
 int nic_poll_cq(struct nic_cq *cq);   /* take completions of this CQ. Their number, or < 0 */
+void nic_cq_drain(struct nic_cq *cq); /* take all completions that are there */
 /* The NIC did not take the last nq->unposted WRs: end them when all WRs before them have ended. */
 void nic_unposted(struct fast *f, struct nic_qp *nq);
 
@@ -558,8 +566,8 @@ void nic_ahs_end(struct nic_lib *lib, struct nic_ah_jobs *ahs);
 int nic_ud_tunnel_start(struct nic_dev *d);
 void nic_ud_tunnel_stop(struct nic_dev *d);
 /*
- * [ctl], [lock] The NIC is gone: move the tunnel to *to, for nic_ud_tunnel_free(), which the worker may call. The CQ stays
- * the NIC's.
+ * [ctl], [lock] The NIC is gone: move the tunnel to *to, for nic_ud_tunnel_free(), which the worker may call. The CQ
+ * stays the NIC's.
  */
 void nic_ud_tunnel_lose(struct nic_dev *d, struct nic_ud_tunnel *to);
 void nic_ud_tunnel_free(struct nic_lib *lib, struct nic_ud_tunnel *t);
@@ -594,40 +602,6 @@ int nic_ud_prepare(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a
 void nic_ud_modify(struct fast *f, struct nic_qp *nq);
 void nic_ud_forget(struct nic_qp *nq);
 void nic_ud_completion(struct fast *f, struct nic_qp *nq, const struct ibv_wc *wc);
-/* ucma.c; control thread, no lock, except where a comment says otherwise */
-struct nic_ucma;
-struct ucma_ops;
-extern const struct ucma_ops nic_ucma_ops;
-int nic_ucma_new(struct nic_dev *d);   /* 0 or -ENOMEM */
-int nic_ucma_start(struct nic_dev *d); /* runner, before its sandbox. 0 or -errno */
-void nic_ucma_stop(struct nic_dev *d); /* end the worker of ucma.c */
-void nic_ucma_free(struct nic_dev *d);
-void nic_ucma_heard(struct nic_ucma *u); /* runner, [lock]: events are there */
-void nic_ucma_work(struct nic_dev *d);
-void nic_ucma_settle(struct nic_dev *d);  /* wait until all commands have been carried out */
-void nic_ucma_changed(struct nic_dev *d); /* the NIC is back, or its GID has changed */
-
-/* Is `conn` the number of a connection of one of the container's ids? */
-bool nic_ucma_knows(struct nic_dev *d, const struct container *c, uint32_t conn);
-/* The QP of connection `conn` goes: cancel or interrupt the call that names this QP. */
-void nic_ucma_qp_goes(struct nic_dev *d, uint32_t conn);
-
-/* iwarp.c; control thread, no lock, except where a comment says otherwise */
-bool nic_iw_is(const struct ibv_device *device);
-bool nic_iw_is_siw(const struct nic_dev *d); /* d->is_iwarp and d->attr are known */
-/* Also by the worker: the address of the network device that has this GID. 0 or an errno */
-int nic_iw_address(const struct ibv_gid_entry *e, union ibv_gid *to);
-/* Take a QP from state `now` to state `next`. 0 or -errno */
-int nic_iw_step(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a,
-		enum ibv_qp_state now, enum ibv_qp_state next);
-/* Prepare the container's QP number `num`, before the kernel is asked for connection `conn` with it. 0 or -errno */
-int nic_iw_ask(struct fast *f, const struct container *cont, uint32_t num, uint32_t conn);
-/* Connection `conn` of QP number `num` is established. */
-void nic_iw_up(struct fast *f, uint32_t num, uint32_t conn);
-/* Connection `conn` of QP number `num` has ended, or failed. */
-void nic_iw_down(struct fast *f, uint32_t num, uint32_t conn);
-void nic_cq_drain(struct nic_cq *cq); /* [lock] take the completions that are there */
-
 /* mr.c */
 void nic_mr_free(struct nic_lib *lib, struct nic_mr *nm);
 

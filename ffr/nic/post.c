@@ -249,7 +249,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	if (!d->is_there) /* nic_qp_lose() is going to take the QP to ERR */
 		return POST_WAIT;
 	if (nq->tail - nq->una == nq->send_depth || nq->unposted ||
-	    (d->is_iwarp && nq->iw != IW_UP)) /* iwarp.c activates the QP when it is up */
+	    (d->is_iwarp && nq->iw != IW_UP)) /* cm/iwarp.c activates the QP when it is up */
 		return wait_for_one(nq);
 	/*
 	 * iWARP sends nothing again: a message that finds no receive ends the connection. So the NIC needs the receives

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ffr/nic/cm/cm.h"
 #include "ffr/obj/gid.h"
 
 #define ENDS_NS	  (20 * NS_PER_MS) /* for the NIC to take a QP to ERR that it has told of */

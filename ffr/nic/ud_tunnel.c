@@ -2,11 +2,11 @@
 /*
  * ud_tunnel.c - datagrams between containers of two hosts by their NICs: the router's own UD QP.
  *
- * The address handle of a container's datagram names containers' addresses, which the NIC's network does not know, and
- * the receiver must be able to trust the sender's address. So one router sends the frame that would go by the wire
- * (header, GRH and data) to the other router's UD QP. In front of the frame is a number that only that peer was told, by
- * the wire. Therefore the receiving router trusts the frame as one of the wire: the sender is a container of that host,
- * and may talk to the receiver's container.
+ * The address handle of a container's datagram names containers' addresses, which the NIC's network does not know,
+ * and the receiver must be able to trust the sender's address. So one router sends the frame that would go by the
+ * wire (header, GRH and data) to the other router's UD QP. In front of the frame is a number that only that peer was
+ * told, by the wire. Therefore the receiving router trusts the frame as one of the wire: the sender is a container of
+ * that host, and may talk to the receiver's container.
  *
  * A datagram goes by the wire if the frame does not fit into the NIC's MTU, or if there is no address handle or no
  * buffer at this moment. Datagrams have no order. A datagram that finds no room at the receiver is lost, as the

@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffr/nic/cm/cm.h"
 #include "ffr/wire/wire.h"
 
 #define LOOK_NS (1000 * NS_PER_MS)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "ffr/nic/ucma_abi.h"
+#include "ffr/nic/cm/ucma_abi.h"
 
 #define EVENTS 256
 

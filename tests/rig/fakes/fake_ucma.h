@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * fake_ucma.h - a kernel's rdma_cm, for tests of ffr/nic/ucma.c: it takes the calls (ffr/nic/ucma_abi.h) of an id that
+ * fake_ucma.h - a kernel's rdma_cm, for tests of ffr/nic/cm/ucma.c: it takes the calls (ffr/nic/cm/ucma_abi.h) of an id that
  * is there, and no others, writes them down, and tells what the test says.
  */
 #ifndef FAKE_UCMA_H

@@ -162,7 +162,7 @@ static void its_address_is_the_network_devices(void **state)
 	(void)state;
 	assert_memory_equal(n->r.f->host->nic[0].gid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0\1",
 			    16);
-	assert_int_equal(nic_iw_address(&other, &gid), ENODATA); /* nobody's MAC */
+	assert_int_equal(nic_iwarp_address(&other, &gid), ENODATA); /* nobody's MAC */
 	assert_true(ops->is_there(&n->r.cont[0], RDMA_PS_TCP, IBV_QPT_RC));
 	assert_false(ops->is_there(&n->r.cont[0], RDMA_PS_TCP, IBV_QPT_UC));
 	assert_false(ops->is_there(&n->r.cont[0], RDMA_PS_UDP, IBV_QPT_UD));

@@ -22,104 +22,14 @@
  * this number is the peer's QP number, because MPA has none: RTR accepts this number only. So a QP that a program
  * connects by itself, with a number that its peer told it, is refused at RTR with EOPNOTSUPP.
  *
- * The GID of such a NIC is the NIC's MAC address. Containers and the connection manager need an IP address, so the
- * router takes the address of the network device that has this MAC.
- *
  * The kernel's siw differs in two things. An MR's addresses are those in the process that registers the MR, even if
  * that process asks for others (mr.c). And a QP that is not in RTS does not flush WRs that are posted to it, so the
  * router does.
  */
-#include "ffr/nic/nic.h"
+#include "ffr/nic/cm/cm.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <netpacket/packet.h>
 #include <string.h>
-
-#include "ffr/obj/gid.h"
-
-#define SIW_VENDOR  0x626d74 /* as drivers/infiniband/sw/siw/siw.h has it */
-#define MAC_LEN	    6
-#define DRAIN_TURNS 4096u
-
-bool nic_iw_is(const struct ibv_device *device)
-{
-	return device->transport_type == IBV_TRANSPORT_IWARP;
-}
-
-bool nic_iw_is_siw(const struct nic_dev *d)
-{
-	return d->is_iwarp && d->attr.vendor_id == SIW_VENDOR;
-}
-
-/* ---- its address ------------------------------------------------------------------------------------------- */
-
-static bool is_of(const struct ifaddrs *i, const struct ibv_gid_entry *e)
-{
-	struct sockaddr_ll ll;
-
-	if (!i->ifa_addr || i->ifa_addr->sa_family != AF_PACKET)
-		return false;
-	memcpy(&ll, i->ifa_addr, sizeof(ll));
-	if (e->ndev_ifindex)
-		return (uint32_t)ll.sll_ifindex == e->ndev_ifindex;
-	return ll.sll_halen == MAC_LEN && !memcmp(ll.sll_addr, e->gid.raw, MAC_LEN);
-}
-
-/* An address by which others find it: false for a link-local one. */
-static bool to_gid(const struct sockaddr *sa, union ibv_gid *to)
-{
-	struct sockaddr_in6 sin6;
-	struct sockaddr_in sin;
-
-	memset(to, 0, sizeof(*to));
-	if (sa && sa->sa_family == AF_INET) {
-		memcpy(&sin, sa, sizeof(sin));
-		memset(to->raw + 10, 0xff, 2);
-		memcpy(to->raw + 12, &sin.sin_addr, sizeof(sin.sin_addr));
-		return true;
-	}
-	if (!sa || sa->sa_family != AF_INET6)
-		return false;
-	memcpy(&sin6, sa, sizeof(sin6));
-	memcpy(to->raw, &sin6.sin6_addr, sizeof(to->raw));
-	return !(to->raw[0] == 0xfe && (to->raw[1] & 0xc0) == 0x80);
-}
-
-/* The first address of the network device of that name; of IPv4, if it has one. */
-static bool first_address(const struct ifaddrs *all, const char *name, union ibv_gid *to)
-{
-	union ibv_gid gid;
-	bool has = false;
-
-	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-		if (strcmp(i->ifa_name, name) != 0 || !to_gid(i->ifa_addr, &gid))
-			continue;
-		if (!has || gid_is_v4(gid.raw))
-			*to = gid;
-		has = true;
-		if (gid_is_v4(gid.raw))
-			break;
-	}
-	return has;
-}
-
-int nic_iw_address(const struct ibv_gid_entry *e, union ibv_gid *to)
-{
-	struct ifaddrs *all;
-	int err = ENODATA;
-
-	if (getifaddrs(&all))
-		return errno;
-	/* several may have one MAC address, as a VLAN and what is below it */
-	for (const struct ifaddrs *i = all; i && err; i = i->ifa_next)
-		if (is_of(i, e) && first_address(all, i->ifa_name, to))
-			err = 0;
-	freeifaddrs(all);
-	return err;
-}
 
 /* ---- a QP's connection -------------------------------------------------------------------------------------- */
 
@@ -283,14 +193,4 @@ void nic_iw_down(struct fast *f, uint32_t num, uint32_t conn)
 		fast_qp_error(f, nq->qp, 0);
 	}
 	fast_unlock(f->host);
-}
-
-/*
- * The CQ may have more completions than one turn takes, and those of other QPs. Stop after DRAIN_TURNS, because the NIC
- * may bring further ones all the time.
- */
-void nic_cq_drain(struct nic_cq *cq)
-{
-	for (uint32_t i = 0; i < DRAIN_TURNS && nic_poll_cq(cq) > 0; i++)
-		;
 }

@@ -4,7 +4,7 @@
  *
  * Tests: test_ucma.c
  */
-#include "ffr/nic/ucma_abi.h"
+#include "ffr/nic/cm/ucma_abi.h"
 
 #include <errno.h>
 #include <fcntl.h>

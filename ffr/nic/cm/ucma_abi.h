@@ -4,8 +4,8 @@
  * write() to that file. ucma.c's worker makes all calls, because the kernel takes them only from the credential that
  * has opened the file.
  */
-#ifndef FFR_NIC_UCMA_ABI_H
-#define FFR_NIC_UCMA_ABI_H
+#ifndef FFR_NIC_CM_UCMA_ABI_H
+#define FFR_NIC_CM_UCMA_ABI_H
 
 #include <stdalign.h>
 #include <sys/types.h>
