@@ -174,7 +174,7 @@ uint32_t nic_poll(struct nic_dev *d)
 	uint32_t work = 0;
 	int n;
 
-	if (!d->is_there)
+	if (!nic_is_up(d))
 		return 0;
 	LIST_FOREACH(cq, &d->cqs, entry) {
 		if (!cq->used)

@@ -308,8 +308,10 @@ static int start_one(struct nic_dev *d)
 		return fail(d, "threads", -err);
 	if (nic_net_of(d))
 		err = nic_ud_tunnel_start(d);
-	d->is_there = !err;
-	return err ? fail(d, "UD QP", err) : 0;
+	if (err)
+		return fail(d, "UD QP", err);
+	nic_dev_to(d, NIC_UP);
+	return 0;
 }
 
 int nic_start(struct fast *f)
@@ -337,7 +339,7 @@ static void close_one(struct nic_dev *d)
 {
 	struct nic_cq *cq;
 
-	d->is_closing = true;
+	nic_dev_to(d, NIC_CLOSED);
 	nic_ucma_free(d);
 	nic_worker_free(d->worker);
 	nic_ud_tunnel_stop(d);
@@ -365,7 +367,7 @@ void nic_close(struct fast *f)
 struct ibv_pd *nic_pd(struct nic_dev *d, struct pd *pd)
 {
 	errno = ENODEV;
-	if (!pd->nic && d->is_there)
+	if (!pd->nic && nic_is_up(d))
 		pd->nic = d->lib.alloc_pd(d->ctx);
 	return pd->nic;
 }
@@ -457,7 +459,7 @@ static bool arm_one(struct nic_dev *d)
 {
 	struct nic_cq *cq;
 
-	if (!d->is_there)
+	if (!nic_is_up(d))
 		return true;
 	LIST_FOREACH(cq, &d->cqs, entry) {
 		if (!cq->used || cq->armed)
@@ -484,7 +486,7 @@ void nic_heard(struct nic_dev *d)
 	struct ibv_cq *cq;
 	void *arg;
 
-	while (d->is_there && !d->lib.get_cq_event(d->channel, &cq, &arg)) {
+	while (nic_is_up(d) && !d->lib.get_cq_event(d->channel, &cq, &arg)) {
 		((struct nic_cq *)arg)->armed = false;
 		d->lib.ack_cq_events(cq, 1);
 	}

@@ -190,7 +190,7 @@ void nic_events(struct nic_dev *d)
 	struct ibv_async_event ev;
 
 	/* after a fatal one it is still acknowledged: who destroys the object waits for that */
-	while (d->is_there && !d->lib.get_async_event(d->ctx, &ev)) {
+	while (nic_is_up(d) && !d->lib.get_async_event(d->ctx, &ev)) {
 		on_event(d, &ev);
 		d->lib.ack_async_event(&ev);
 	}
@@ -200,10 +200,9 @@ void nic_events(struct nic_dev *d)
 
 void nic_lose(struct nic_dev *d)
 {
-	if (!d->is_there)
+	if (!nic_is_up(d))
 		return;
-	d->is_there = false;
-	d->is_lost = true;
+	nic_dev_to(d, NIC_LOST);
 	nic_batch_drop(d); /* its WRs count as sent, and end with the others */
 	nic_wake(d->f);
 }
@@ -213,7 +212,7 @@ void nic_node_events(struct nic_dev *d)
 	_Alignas(struct inotify_event) uint8_t buf[4096];
 	ssize_t n;
 
-	while (d->is_there && (n = read(d->node_fd, buf, sizeof(buf))) > 0) {
+	while (nic_is_up(d) && (n = read(d->node_fd, buf, sizeof(buf))) > 0) {
 		const struct inotify_event *ev;
 
 		for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*ev) + ev->len)) {

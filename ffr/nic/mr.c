@@ -277,9 +277,9 @@ static bool is_dm_for_nic(const struct nic_dev *d, const struct mr *mr)
 
 static bool is_for_nic(const struct nic_dev *d, struct mr *mr)
 {
-	if (d->is_there && mr->kind == MR_DM)
+	if (nic_is_up(d) && mr->kind == MR_DM)
 		return is_dm_for_nic(d, mr);
-	if (!d->is_there || mr->kind != MR_USER)
+	if (!nic_is_up(d) || mr->kind != MR_USER)
 		return false;
 	if (mr->odp)
 		return mr->view && d->odp.general_caps & IBV_ODP_SUPPORT &&
@@ -336,7 +336,7 @@ static bool reg_again(struct reg *r)
 {
 	r->misfit[r->num_misfits++] = r->nm;
 	r->nm = NULL;
-	if (r->num_misfits == KEY_TRIES || !r->d->is_there)
+	if (r->num_misfits == KEY_TRIES || !nic_is_up(r->d))
 		return false;
 	r->nm = nic_mr_prepare(r->d, r->mr, &r->host);
 	if (r->nm)
@@ -450,7 +450,7 @@ void nic_mr_break(struct mr *mr)
 void nic_mr_advise(struct mr *mr, const struct ff_advise_mr_req *req)
 {
 	const struct nic_dev *d = nic_of(mr->o.ses->cont);
-	struct verbs_context *v = d->is_there ? verbs_get_ctx_op(d->ctx, advise_mr) : NULL;
+	struct verbs_context *v = nic_is_up(d) ? verbs_get_ctx_op(d->ctx, advise_mr) : NULL;
 	const struct nic_mr *nm = mr->backend;
 	struct ibv_sge sge;
 

@@ -196,6 +196,21 @@ enum nic_ear {
 	NIC_NUM_EARS
 };
 
+/*
+ * The life of a NIC. unplug.c takes a removed NIC from LOST to AWAY, and brings it from AWAY to UP when it is back.
+ * Only in UP may anybody call the NIC, except for what a state says.
+ */
+enum nic_dev_state {
+	NIC_CLOSED, /* the router starts or ends: who opens or closes the NIC may call it */
+	NIC_UP,	    /* runner, control thread and workers call the NIC */
+	NIC_LOST, /* the NIC was removed: the control thread waits for jobs, then takes down what was made on it */
+	NIC_ENDING,  /* the worker destroys all that was made on the NIC, and closes it */
+	NIC_AWAY,    /* nothing of the NIC is open; the timer dev->look says when to look for it */
+	NIC_DUE,     /* nothing is open; the control thread has the worker look for the NIC next */
+	NIC_OPENING, /* the worker looks for the NIC and opens it */
+	NIC_DEV_NUM_STATES
+};
+
 /* host->nic[].dev */
 struct nic_dev {
 	struct fast *f;
@@ -215,16 +230,10 @@ struct nic_dev {
 	bool is_siw;	     /* the NIC is the kernel's siw, which speaks iWARP */
 	bool is_rxe;	     /* the NIC is the kernel's rxe */
 	bool is_quiet;	     /* log no errors of opening and closing, because the log has them */
-	/* The NIC may be called. Between its removal and its return (unplug.c) nobody may call it. [lock] to write */
-	_Atomic bool is_there;
-	bool is_lost;	  /* the control thread is to take the NIC down. [lock] */
-	bool port_is_new; /* the control thread is to look at the NIC's port and GIDs. [lock] */
-	bool look_now;	  /* the control thread is to look whether a removed NIC is back. [lock] */
-	bool is_ending,
-		is_opening; /* [ctl] jobs that take the NIC down, or open it, are under way */
-	bool is_closing;    /* [ctl] the router ends */
-	struct timer look;  /* when to look whether a removed NIC is back */
-	struct timer end;   /* for the first QP of to_end */
+	_Atomic enum nic_dev_state state; /* [lock] to write, by nic_dev_to() */
+	bool port_is_new;  /* the control thread is to look at the NIC's port and GIDs. [lock] */
+	struct timer look; /* NIC_AWAY: when to look whether the NIC is back */
+	struct timer end;  /* for the first QP of to_end */
 	uint64_t ear[NIC_NUM_EARS]; /* only their addresses are used: enum nic_ear */
 	int node_fd;		    /* NIC_EAR_NODE; -1: inotify cannot be used */
 	struct nic_worker *worker;
@@ -344,6 +353,14 @@ static inline const char *nic_net_of(const struct nic_dev *d)
 static inline bool nic_has_ud(const struct nic_dev *d)
 {
 	return !d->is_iwarp && (d->conf->direct || d->conf->net);
+}
+
+/* state.c */
+/* [lock] The NIC is in that state from now on. False: the state must not follow, so nothing has changed. */
+bool nic_dev_to(struct nic_dev *d, enum nic_dev_state to);
+static inline bool nic_is_up(const struct nic_dev *d)
+{
+	return d->state == NIC_UP;
 }
 
 /* worker.c; control thread */

@@ -356,7 +356,7 @@ void nic_pace_update(struct nic_dev *d)
 	struct pace_tenant *t;
 	struct nic_pace *p;
 
-	if (d->pace_seen == d->f->host->limits_changed || !d->is_there)
+	if (d->pace_seen == d->f->host->limits_changed || !nic_is_up(d))
 		return;
 	d->pace_seen = d->f->host->limits_changed;
 	LIST_FOREACH(t, &d->pace_tenants, entry)

@@ -246,7 +246,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	struct ibv_send_wr *wr;
 	uint32_t place = nq->tail % nq->send_depth;
 
-	if (!d->is_there) /* nic_qp_lose() is going to take the QP to ERR */
+	if (!nic_is_up(d)) /* nic_qp_lose() is going to take the QP to ERR */
 		return POST_WAIT;
 	if (nq->tail - nq->una == nq->send_depth || nq->unposted ||
 	    (d->is_iwarp && nq->iw != IW_UP)) /* cm/iwarp.c activates the QP when it is up */
@@ -330,7 +330,7 @@ bool nic_recv_fill(struct fast *f, struct nic_qp *nq)
 	struct recv_wr rwr;
 	uint32_t n = 0;
 
-	if (!nq->d->is_there)
+	if (!nic_is_up(nq->d))
 		return false;
 	if (nq->ns) {
 		nic_srq_fill(f, nq->ns);

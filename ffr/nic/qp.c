@@ -169,7 +169,7 @@ int nic_qp_make(struct fast *f, struct qp *qp)
 	struct ibv_pd *pd;
 	int err;
 
-	if (!d->is_there)
+	if (!nic_is_up(d))
 		return 0;
 	if (qp->type == IBV_QPT_UD)
 		return ud_make(d, qp);
@@ -428,7 +428,7 @@ static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_
 	fast_unlock(f->host);
 	if (path != PATH_NIC)
 		return 0;
-	return d->is_iwarp && d->is_there ? -EOPNOTSUPP : -ENODEV;
+	return d->is_iwarp && nic_is_up(d) ? -EOPNOTSUPP : -ENODEV;
 }
 
 int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,

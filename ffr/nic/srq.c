@@ -251,7 +251,7 @@ static bool fill(struct fast *f, struct nic_srq *ns)
 	struct recv_wr rwr;
 	uint32_t n = 0;
 
-	if (!ns->num_carried || ns->is_broken || !ns->d->is_there)
+	if (!ns->num_carried || ns->is_broken || !nic_is_up(ns->d))
 		return false;
 	do {
 		while (ns->num_free && may_take(ns)) {

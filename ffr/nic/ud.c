@@ -334,7 +334,7 @@ static enum post_result go(struct fast *f, struct nic_qp *nq)
 	enum ff_vendor_err why = FF_VERR_NONE;
 	enum xfer_result r;
 
-	if (u->ah->state == AH_FAILED || !u->is_up || !nq->d->is_there)
+	if (u->ah->state == AH_FAILED || !u->is_up || !nic_is_up(nq->d))
 		return drop(f, nq);
 	if (u->ah->state == AH_ASKED) {
 		if (!u->waits)
@@ -379,7 +379,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	u->paid = false;
 	if (qp->wr->length > u->mtu)
 		return finish(f, nq, IBV_WC_LOC_LEN_ERR, FF_VERR_MSG_SIZE);
-	if (!nq->d->is_there)
+	if (!nic_is_up(nq->d))
 		return drop(f, nq);
 	u->ah = nic_ah_get(nq->d, u->pool, &attr);
 	return u->ah ? go(f, nq) : drop(f, nq);
@@ -507,7 +507,7 @@ int nic_ud_prepare(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a
 	struct nic_dev *d = nq->d;
 	int err;
 
-	if (!d->is_there) /* it loses this part of it next */
+	if (!nic_is_up(d)) /* it loses this part of it next */
 		return 0;
 	if (next == IBV_QPS_RESET) {
 		err = nic_ud_to(d, nq->ib, IBV_QPS_RESET, 0);

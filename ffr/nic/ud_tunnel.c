@@ -190,7 +190,7 @@ void nic_ud_tunnel_work(struct nic_dev *d)
 	struct fast *f = d->f;
 	int err;
 
-	if (!t->is_broken || !d->is_there)
+	if (!t->is_broken || !nic_is_up(d))
 		return;
 	err = nic_ud_to(d, t->ib, IBV_QPS_RESET, 0);
 	fast_lock(f->host);
@@ -245,7 +245,7 @@ static bool has_room(const struct nic_dev *d, uint32_t len)
 {
 	const struct nic_ud_tunnel *t = &d->ud_tunnel;
 
-	return d->is_there && t->is_up && t->tail - t->una < TUNNEL_SENDS &&
+	return nic_is_up(d) && t->is_up && t->tail - t->una < TUNNEL_SENDS &&
 	       sizeof(struct tunnel_hdr) + len <= t->buf_size - SOFT_GRH_SZ;
 }
 

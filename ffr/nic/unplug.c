@@ -7,14 +7,14 @@
  * lost nothing. So programs that used the NIC get the events that a NIC has for single QPs: IBV_EVENT_QP_FATAL for each
  * QP that the NIC carried, which is in ERR then, its WRs and receives flushed; and IBV_EVENT_PORT_ERR.
  *
- *	nic_lose()	from now on nobody calls the NIC (dev->is_there)
+ *	nic_lose()	NIC_LOST: from now on nobody calls the NIC
  *	take_down()	QPs, SRQs, MRs and PDs forget the NIC, part by part. Before that, jobs that use something of the
  *			NIC come back, and the thread for address handles ends its job.
- *	destroy()	the worker destroys everything on the NIC and closes it; a removal may be waiting for that
- *	look		each second the worker looks whether a NIC of that name is there
- *	install()	the NIC is back. From now on QPs that are made and memory that is registered are the NIC's, too.
- *			Containers hear IBV_EVENT_PORT_ACTIVE, and GID_CHANGE if the GID is another one; other hosts are
- *			told.
+ *	destroy()	NIC_ENDING: the worker destroys everything on the NIC and closes it; a removal may wait for that
+ *	look()		NIC_AWAY: each second the worker looks whether a NIC of that name is there (NIC_OPENING)
+ *	install()	NIC_UP: the NIC is back. From now on QPs that are made and memory that is registered are the
+ *			NIC's, too. Containers hear IBV_EVENT_PORT_ACTIVE, and GID_CHANGE if the GID is another one;
+ *			other hosts are told.
  *
  * A UD QP hears only the port's event: it has lost datagrams, which a UD QP may, and still serves containers. Receives
  * of an SRQ are in the SRQ's ring again (srq.c). When the NIC is back, the router's own UD QP has another number, which
@@ -103,9 +103,10 @@ static void look_again(struct nic_dev *d)
 {
 	struct fast *f = d->f;
 
-	if (d->is_closing)
+	if (d->state == NIC_CLOSED)
 		return;
 	fast_lock(f->host);
+	nic_dev_to(d, NIC_AWAY);
 	timer_arm(&f->timers, &d->look, host_now(f->host) + LOOK_NS);
 	fast_kick(f); /* a runner that sleeps does so until the timer that it knows */
 	fast_unlock(f->host);
@@ -116,7 +117,6 @@ static void is_down(struct nic_job *job)
 	struct nic_unplug *g = (struct nic_unplug *)job;
 	struct nic_dev *d = g->d;
 
-	d->is_ending = false;
 	look_again(d);
 	free(g->pd);
 	free(g);
@@ -295,11 +295,10 @@ static void take_down(struct nic_dev *d)
 	fast_lock(f->host);
 	nic_dev_deafen(d);
 	take_device(g);
-	d->is_lost = false;
+	nic_dev_to(d, NIC_ENDING);
 	d->host->is_away = true;
 	nic_tell_port(d, IBV_EVENT_PORT_ERR);
 	fast_unlock(f->host);
-	d->is_ending = true;
 	nic_job_give(d->worker, &g->job);
 }
 
@@ -356,8 +355,7 @@ static void is_up(struct nic_job *job)
 	struct fast *f = d->f;
 	bool is_other;
 
-	d->is_opening = false;
-	if (d->is_closing) {
+	if (d->state == NIC_CLOSED) {
 		nic_dev_close(&o->dev);
 		free(o);
 		return;
@@ -366,7 +364,8 @@ static void is_up(struct nic_job *job)
 		fast_lock(f->host);
 		install(d, &o->dev);
 		o->err = nic_dev_listen(d);
-		d->is_there = !o->err;
+		if (!o->err)
+			nic_dev_to(d, NIC_UP);
 		fast_unlock(f->host);
 		if (o->err) {
 			log_err("NIC %s: cannot be listened to: %s", d->host->name,
@@ -415,7 +414,9 @@ static void look(struct nic_dev *d)
 	o->dev.is_quiet = true;
 	o->job.run = try_open;
 	o->job.back = is_up;
-	d->is_opening = true;
+	fast_lock(d->f->host);
+	nic_dev_to(d, NIC_OPENING);
+	fast_unlock(d->f->host);
 	nic_job_give(d->worker, &o->job);
 }
 
@@ -423,26 +424,26 @@ void nic_on_look(struct timer *t)
 {
 	struct nic_dev *d = (struct nic_dev *)((char *)t - offsetof(struct nic_dev, look));
 
-	d->look_now = true;
+	nic_dev_to(d, NIC_DUE);
 	nic_wake(d->f);
 }
 
 void nic_unplug_work(struct nic_dev *d)
 {
 	struct fast *f = d->f;
-	bool is_lost, look_now, port_is_new;
+	enum nic_dev_state state;
+	bool port_is_new;
 	uint32_t jobs = nic_jobs_back(d->worker);
 
 	fast_lock(f->host);
-	is_lost = d->is_lost;
-	look_now = d->look_now;
-	port_is_new = d->port_is_new && d->is_there;
-	d->look_now = d->port_is_new = false;
+	state = d->state;
+	port_is_new = d->port_is_new && state == NIC_UP;
+	d->port_is_new = false;
 	fast_unlock(f->host);
 	/* what they have of it is taken down, too */
-	if (is_lost && nic_ahs_rest(d) && !jobs)
+	if (state == NIC_LOST && nic_ahs_rest(d) && !jobs)
 		take_down(d);
-	if (look_now && !d->is_ending && !d->is_opening && !d->ctx)
+	if (state == NIC_DUE)
 		look(d);
 	if (port_is_new)
 		nic_look_at_port(d);

@@ -198,7 +198,7 @@ static bool op_is_there(const struct container *c, uint16_t ps, uint8_t qp_type)
 {
 	const struct nic_dev *d = nic_of(c);
 
-	if (!d || !d->ucma || !d->is_there ||
+	if (!d || !d->ucma || !nic_is_up(d) ||
 	    d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET) /* its GID is no address */
 		return false;
 	if (d->is_iwarp)

@@ -112,7 +112,7 @@ static int ask(struct nic_ucma *u, struct ucma_id *id, uint32_t qp_num)
 {
 	if (id->is_asked)
 		return -EISCONN;
-	if (!u->d->is_there)
+	if (!nic_is_up(u->d))
 		return -ENODEV;
 	if (has_too_many(u, id->cont))
 		return -EAGAIN;

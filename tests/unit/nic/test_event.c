@@ -251,10 +251,10 @@ static void its_device_file_goes(void **state)
 	nic_rig_open(n);
 	drop(dir, "uverbs8");
 	CARRIERS_FIRST(ready, n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
-	assert_true(n->r.f->host->nic[0].dev->is_there);
+	assert_true(nic_is_up(n->r.f->host->nic[0].dev));
 	drop(dir, FAKE_NIC_NODE);
 	CARRIERS_FIRST(ready, n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
-	assert_false(n->r.f->host->nic[0].dev->is_there);
+	assert_false(nic_is_up(n->r.f->host->nic[0].dev));
 	nic_rig_work(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
 	assert_int_equal(fake_nic.contexts, 0);
@@ -263,7 +263,7 @@ static void its_device_file_goes(void **state)
 	nic_rig_open(n);
 	assert_int_equal(rmdir(dir), 0);
 	CARRIERS_FIRST(ready, n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
-	assert_false(n->r.f->host->nic[0].dev->is_there);
+	assert_false(nic_is_up(n->r.f->host->nic[0].dev));
 	nic_rig_close(n);
 	nic_node_dir = "/dev/infiniband";
 }

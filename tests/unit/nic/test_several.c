@@ -281,7 +281,7 @@ static void one_goes_and_comes_back(void **state)
 	fake_nic_event_of(dev(n, 2)->ctx, IBV_EVENT_DEVICE_FATAL, NULL, 1);
 	events(n, 2);
 	nic_rig_work(n);
-	assert_false(dev(n, 2)->is_there);
+	assert_false(nic_is_up(dev(n, 2)));
 	assert_true(n->r.f->host->nic[2].is_away);
 	user_expect(&u, 1, IBV_WC_WR_FLUSH_ERR);
 	assert_true(has_event(&u, &type) && type == IBV_EVENT_QP_FATAL);
@@ -309,7 +309,7 @@ static void one_goes_and_comes_back(void **state)
 	rig_run(&n->r);
 	nic_rig_work(n);
 	nic_rig_work(n);
-	assert_true(dev(n, 2)->is_there);
+	assert_true(nic_is_up(dev(n, 2)));
 	assert_false(n->r.f->host->nic[2].is_away);
 	assert_true(has_event(&u, &type) && type == IBV_EVENT_PORT_ACTIVE);
 	nic_rig_expect_no_event(n);
@@ -330,14 +330,14 @@ static void both_ports_go(void **state)
 	events(n, 0);
 	events(n, 1);
 	nic_rig_work(n);
-	assert_false(dev(n, 0)->is_there || dev(n, 1)->is_there);
-	assert_true(dev(n, 2)->is_there);
+	assert_false(nic_is_up(dev(n, 0)) || nic_is_up(dev(n, 1)));
+	assert_true(nic_is_up(dev(n, 2)));
 	fake_nic.name[0] = "fake0";
 	n->r.f->now += SECOND;
 	rig_run(&n->r);
 	nic_rig_work(n);
 	nic_rig_work(n);
-	assert_true(dev(n, 0)->is_there && dev(n, 1)->is_there);
+	assert_true(nic_is_up(dev(n, 0)) && nic_is_up(dev(n, 1)));
 }
 
 /* Its address is another one: in its containers' tables only. */

@@ -432,7 +432,7 @@ static void return_with(struct t *u, int host, enum fake_nic_call call)
 		fake_nic_fail(call, 1, EIO);
 	work(u, host);
 	hosts_run(&u->t);
-	assert_true(nic_first(u->t.h[host].r.f)->is_there);
+	assert_true(nic_is_up(nic_first(u->t.h[host].r.f)));
 }
 
 static void return_it(struct t *u, int host)

@@ -26,7 +26,7 @@ static void gone(struct nic_rig *n)
 	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	nic_rig_events(n); /* lost, and taken down */
 	nic_rig_work(n);   /* which is done */
-	assert_false(dev_of(n)->is_there);
+	assert_false(nic_is_up(dev_of(n)));
 }
 
 /* So much later: is it back? */
@@ -42,7 +42,7 @@ static void back(struct nic_rig *n)
 {
 	fake_nic.name[0] = "fake0";
 	looks(n, SECOND);
-	assert_true(dev_of(n)->is_there);
+	assert_true(nic_is_up(dev_of(n)));
 	rig_run(&n->r);
 }
 
@@ -144,7 +144,7 @@ static void it_is_used_again(void **state)
 	fake_nic_fail(FAKE_open_device, 1, EACCES); /* udev has not come yet */
 	fake_nic.name[0] = "fake0";
 	looks(n, SECOND);
-	assert_false(dev_of(n)->is_there);
+	assert_false(nic_is_up(dev_of(n)));
 	assert_int_equal(fake_nic.lists, 0);
 	back(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ACTIVE, 1);
@@ -221,7 +221,7 @@ static void each_call_may_fail(void **state)
 		fake_nic.name[0] = "fake0";
 		fake_nic_fail(calls[i], 1, EIO);
 		looks(n, SECOND);
-		assert_false(dev_of(n)->is_there);
+		assert_false(nic_is_up(dev_of(n)));
 		assert_true(!fake_nic.contexts && !fake_nic.lists && !fake_nic.channels);
 		back(n);
 	}
