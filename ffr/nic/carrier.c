@@ -109,7 +109,7 @@ static bool recv_posted(struct fast *f, struct qp *qp, struct srq *srq)
 			nic_srq_fill(f, srq->nic);
 		return false;
 	}
-	if (!qp->nic || !qp->nic->carried)
+	if (!qp->nic || !nic_qp_is_carried(qp->nic))
 		return false;
 	if (qp->state != IBV_QPS_ERR)
 		nic_recv_fill_all(f, qp->nic);

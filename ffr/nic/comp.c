@@ -94,7 +94,7 @@ void nic_received(struct fast *f, struct nic_qp *nq, uint64_t id, const struct i
 		stats_bytes(&qp->stats.rx_bytes, wc->byte_len);
 		fast_data_to(f, qp->o.ses);
 	} else if (wc->status != IBV_WC_WR_FLUSH_ERR && qp_is_reliable(qp)) {
-		nq->ends_itself = true; /* when it has answered the peer */
+		nic_qp_fails(nq); /* when the NIC has answered the peer */
 	}
 	ended_recv(f, qp, id, wc->status, (enum ff_vendor_err)wc->vendor_err, &info);
 }
@@ -110,7 +110,7 @@ static void on_received(struct fast *f, struct nic_qp *nq, const struct ibv_wc *
 	nq->recv_una++;
 	nic_received(f, nq, id, wc);
 	nic_qp_ended_one(f, nq);
-	if (nq->qp->state != IBV_QPS_ERR && nq->carried)
+	if (nq->qp->state != IBV_QPS_ERR && nic_qp_is_carried(nq))
 		nic_recv_fill_all(f, nq);
 }
 
@@ -140,7 +140,7 @@ static void on_completion(struct nic_dev *d, const struct ibv_wc *wc)
 		nic_ud_completion(f, nq, wc);
 		return;
 	}
-	if (!nq || !nq->carried || (uint16_t)(wc->wr_id >> 48) != nq->life)
+	if (!nq || !nic_qp_is_carried(nq) || (uint16_t)(wc->wr_id >> 48) != nq->life)
 		return;
 	if (wc->wr_id & NIC_ID_RECV)
 		on_received(f, nq, wc);

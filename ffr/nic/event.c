@@ -88,6 +88,12 @@ void nic_look_at_port(struct nic_dev *d)
 
 /* ---- QPs and CQs ----------------------------------------------------------------------------------------- */
 
+/* Does the NIC work for the QP? */
+static bool is_live(const struct nic_qp *nq)
+{
+	return nic_qp_is_carried(nq) || nq->state == NIC_QP_UD;
+}
+
 static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_type type)
 {
 	struct fast *f = d->f;
@@ -96,13 +102,13 @@ static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_typ
 
 	if (d->ud_tunnel.ib == ib && type == IBV_EVENT_QP_FATAL)
 		nic_ud_tunnel_failed(d);
-	if (!nq || nq->ib != ib || !(nq->ud ? nq->ud->is_up : nq->carried))
+	if (!nq || nq->ib != ib || !is_live(nq))
 		return;
 	switch (type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-		nq->ends_itself = true;
+		nic_qp_fails(nq);
 		fast_qp_error(f, qp, type);
 		break;
 	case IBV_EVENT_COMM_EST:
@@ -117,9 +123,7 @@ static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_typ
 
 static bool is_of(const struct nic_qp *nq, const struct nic_cq *cq)
 {
-	if (nq->ud)
-		return nq->ud->is_up && nq->cq == cq;
-	return nq->carried && (nq->cq == cq || (nq->ns && nq->ns->cq == cq));
+	return is_live(nq) && (nq->cq == cq || (nq->ns && nq->ns->cq == cq));
 }
 
 static void on_cq(struct nic_dev *d, const struct ibv_cq *ib)

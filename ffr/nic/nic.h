@@ -150,7 +150,6 @@ struct nic_ud {
 	size_t size;
 	struct ibv_mr *mr;
 	uint32_t num_recv, num_send, mtu, recv_size;
-	bool is_up;	/* the NIC's QP sends and receives */
 	uint32_t qkey;	/* [ctl] of the NIC's QP */
 	uint16_t *free; /* receive buffers that the NIC does not have */
 	uint32_t num_free;
@@ -161,6 +160,12 @@ struct nic_ud {
 	struct nic_ah *ah;
 	bool waits; /* `wait` is on ah->waiting */
 	LIST_ENTRY(nic_ud) wait;
+};
+
+enum nic_tunnel_state {
+	TUNNEL_DOWN,  /* no datagrams: all go by the wire */
+	TUNNEL_UP,    /* datagrams are sent and received */
+	TUNNEL_BROKEN /* as DOWN; the control thread is to bring the QP up again */
 };
 
 /*
@@ -178,7 +183,7 @@ struct nic_ud_tunnel {
 	struct nic_ah **sent;	 /* handles of the datagrams between una and tail */
 	uint32_t una, tail;
 	uint16_t life;
-	bool is_up, is_broken; /* is_broken: the control thread is to bring the QP up again */
+	enum nic_tunnel_state state;
 };
 
 /* WRs of one QP that the NIC gets next. A QP with nic_qp.ex gets its WRs as they come, without a batch. */
@@ -290,6 +295,30 @@ struct nic_srq {
 	TAILQ_ENTRY(nic_srq) fill; /* dev->srqs_to_fill */
 };
 
+/* By what a QP receives from its SRQ. */
+enum nic_srq_use {
+	SRQ_UNUSED,  /* the QP does not receive from an SRQ */
+	SRQ_BY_SOFT, /* the software device serves the QP; it is counted in ns->num_soft */
+	SRQ_BY_NIC,  /* the NIC does; the QP is counted in ns->num_carried */
+	SRQ_LEAVING /* as BY_NIC, but the QP goes: messages that still come for the QP are dropped */
+};
+
+/*
+ * What the NIC does with a QP, which is beside the QP's state of InfiniBand. Only from CARRIED to ENDED does the NIC
+ * carry the QP: nic_qp_is_carried().
+ */
+enum nic_qp_state {
+	NIC_QP_SOFT, /* the NIC's QP gets nothing: the QP is before RTR, or the software device carries it */
+	NIC_QP_UNDECIDED, /* as SOFT; RTR is being prepared, and nobody knows yet who carries the QP */
+	NIC_QP_ASKING,	  /* on dev->undecided: WRs wait until path.c knows who carries the QP */
+	NIC_QP_CARRIED, /* the NIC gets WRs and receives; its completions are the container's */
+	NIC_QP_FAILING, /* as CARRIED; the NIC has said that its QP goes to ERR by itself */
+	NIC_QP_ENDING, /* on dev->to_end, to be taken to ERR; gets nothing more; completions still come */
+	NIC_QP_ENDED, /* the NIC's QP is in ERR; completions still come */
+	NIC_QP_UD,    /* of a UD QP only: the NIC sends and receives datagrams of the NIC's GID */
+	NIC_QP_NUM_STATES
+};
+
 /* The state of a QP's connection with iWARP: cm/iwarp.c has the table. */
 enum nic_iw { IW_NONE, IW_READY, IW_ASKED, IW_UP, IW_DOWN };
 
@@ -300,14 +329,10 @@ struct nic_qp {
 	struct ibv_qp *ib;
 	struct ibv_qp_ex *ex; /* `ib` for ibv_wr_*(); NULL: the NIC's driver has no such calls */
 	struct nic_cq *cq;
-	bool carried;	  /* the NIC carries the QP, from RTR on. [lock] */
-	bool undecided;	  /* the QP is past RTR, and nobody knows yet who carries it. [lock] */
-	bool asks;	  /* on dev->undecided. [lock] */
-	bool waits;	  /* the QP's next WR waits for a completion. [lock] */
-	bool is_to_fill;  /* on dev->to_fill. [lock] */
-	bool is_to_end;	  /* on dev->to_end, to go to ERR at end_at at the earliest. [lock] */
-	bool ends_itself; /* the NIC has said that its QP goes to ERR. [lock] */
-	uint64_t end_at;  /* by host_now() */
+	enum nic_qp_state state; /* [lock] to write, by nic_qp_to() */
+	bool waits;		 /* the QP's next WR waits for a completion. [lock] */
+	bool is_to_fill;	 /* on dev->to_fill. [lock] */
+	uint64_t end_at; /* ENDING: the earliest time when the NIC's QP goes to ERR, by host_now() */
 	uint16_t life; /* a new number with each RESET, so that completions of former lives are ignored */
 	uint32_t send_depth, recv_depth;
 	struct send_wr *sent; /* [send_depth], without the memory that they point to */
@@ -317,14 +342,12 @@ struct nic_qp {
 	uint32_t recv_una, recv_tail;
 	union ibv_gid to;     /* carried: the GID that the NIC sends to */
 	struct remote *there; /* carried: the container at that GID, or NULL; a reference. [lock] */
-	struct timer ask_again; /* undecided: when to ask again */
-	uint64_t give_up;	/* undecided: when the waiting WR fails, ns; 0: no WR waits */
+	struct timer ask_again; /* ASKING: when to ask again */
+	uint64_t give_up;	/* ASKING: when the waiting WR fails, ns; 0: no WR waits */
 	TAILQ_ENTRY(nic_qp) ask;
-	struct nic_srq *ns;  /* NULL: the QP has receives of its own */
-	bool is_srq_user;    /* the QP is counted in ns->num_carried or in ns->num_soft */
-	bool is_srq_carried; /* is_srq_user: the count is ns->num_carried */
-	bool leaves; /* the QP leaves its SRQ: messages that still come for the QP are dropped */
-	struct nic_ud *ud; /* a UD QP's part; NULL: no UD QP. A UD QP is never `carried` */
+	struct nic_srq *ns; /* NULL: the QP has receives of its own */
+	enum nic_srq_use srq_use;
+	struct nic_ud *ud;	       /* a UD QP's part; NULL: no UD QP */
 	TAILQ_ENTRY(nic_qp) end, fill; /* `end`: also on struct nic_unplug's list */
 	struct nic_pace *pace;	       /* the container's; NULL: the NIC has no rates. [ctl] */
 	uint8_t iw;		       /* enum nic_iw; the control thread writes it, [lock] */
@@ -361,6 +384,23 @@ bool nic_dev_to(struct nic_dev *d, enum nic_dev_state to);
 static inline bool nic_is_up(const struct nic_dev *d)
 {
 	return d->state == NIC_UP;
+}
+
+/* [lock] The NIC's part of the QP is in that state from now on. False: the state must not follow, as above. */
+bool nic_qp_to(struct nic_qp *nq, enum nic_qp_state to);
+static inline bool nic_qp_is_carried(const struct nic_qp *nq)
+{
+	return nq->state >= NIC_QP_CARRIED && nq->state <= NIC_QP_ENDED;
+}
+static inline bool nic_qp_is_undecided(const struct nic_qp *nq)
+{
+	return nq->state == NIC_QP_UNDECIDED || nq->state == NIC_QP_ASKING;
+}
+/* [lock] The NIC says that its QP fails. */
+static inline void nic_qp_fails(struct nic_qp *nq)
+{
+	if (nq->state == NIC_QP_CARRIED)
+		nic_qp_to(nq, NIC_QP_FAILING);
 }
 
 /* worker.c; control thread */
@@ -522,8 +562,8 @@ struct nic_srq *nic_srq_get(struct fast *f, struct srq *srq);
 void nic_srq_break(struct fast *f, struct srq *srq);
 /* [ctl], no lock: fetch what the NIC's QP has received, before the QP is reset or destroyed. */
 void nic_srq_leave(struct nic_qp *nq);
-/* [lock] The QP receives from its SRQ from now on: by the NIC (carried), or by the software device. */
-void nic_srq_use(struct fast *f, struct nic_qp *nq, bool carried);
+/* [lock] The QP receives from its SRQ from now on: SRQ_BY_NIC or SRQ_BY_SOFT. */
+void nic_srq_use(struct fast *f, struct nic_qp *nq, enum nic_srq_use by);
 /* [lock] The QP does not receive from its SRQ any more. */
 void nic_srq_unuse(struct nic_qp *nq);
 struct nic_srq_recv *nic_srq_recv(const struct nic_srq *ns, uint32_t place);

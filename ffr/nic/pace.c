@@ -283,7 +283,7 @@ static void pace_update(struct nic_dev *d, struct nic_pace *p)
 	for (uint32_t i = 0; i < t->size; i++) {
 		const struct nic_qp *nq = t->slot[i] ? t->slot[i]->nic : NULL;
 
-		if (nq && nq->pace == p && nq->carried && nq->qp->state == IBV_QPS_RTS &&
+		if (nq && nq->pace == p && nic_qp_is_carried(nq) && nq->qp->state == IBV_QPS_RTS &&
 		    can_pace(d, nq))
 			pace(d, nq);
 	}

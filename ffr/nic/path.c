@@ -152,7 +152,7 @@ static void on_ask_again(struct timer *t)
 static void undecided_begin(struct fast *f, struct nic_qp *nq)
 {
 	TAILQ_INSERT_TAIL(&nq->d->undecided, nq, ask);
-	nq->asks = true;
+	nic_qp_to(nq, NIC_QP_ASKING);
 	nq->qp->soft->met = 0;
 	nq->qp->send = &undecided_send;
 	nq->give_up = 0;
@@ -163,9 +163,10 @@ static void undecided_begin(struct fast *f, struct nic_qp *nq)
 
 void nic_undecided_end(struct fast *f, struct nic_qp *nq)
 {
-	if (nq->asks)
+	if (nq->state == NIC_QP_ASKING)
 		TAILQ_REMOVE(&nq->d->undecided, nq, ask);
-	nq->asks = nq->undecided = false;
+	if (nic_qp_is_undecided(nq))
+		nic_qp_to(nq, NIC_QP_SOFT);
 	timer_cancel(&f->timers, &nq->ask_again);
 }
 
@@ -186,7 +187,7 @@ static void give_to_soft(struct fast *f, struct nic_qp *nq)
 {
 	uint8_t state = nq->qp->state;
 
-	nic_srq_use(f, nq, false);
+	nic_srq_use(f, nq, SRQ_BY_SOFT);
 	go_on_by(f, nq, nic_other_send(nq->qp));
 	nq->qp->state = state == IBV_QPS_SQD ? IBV_QPS_RTS : state;
 	soft_qp_follow(f, nq->qp, IBV_QPS_INIT);
@@ -268,7 +269,7 @@ bool nic_decide_one(struct nic_dev *d)
 
 static bool is_denied(const struct fast *f, const struct nic_qp *nq)
 {
-	return nq->carried && nq->there &&
+	return nic_qp_is_carried(nq) && nq->there &&
 	       !dir_allowed(f->host, nq->qp->o.ses->cont, nq->there->tenant, nq->there->name);
 }
 

@@ -356,7 +356,7 @@ static void undo_rtr(struct fast *f, struct nic_qp *nq)
 {
 	to_reset(nq->d, nq);
 	fast_lock(f->host);
-	nq->carried = false;
+	nic_qp_to(nq, NIC_QP_SOFT);
 	nic_srq_unuse(nq);
 	nq->qp->rq.head -= nq->recv_tail - nq->recv_una;
 	nq->recv_una = nq->recv_tail = 0;
@@ -376,7 +376,7 @@ int nic_take_receives(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr
 	if (err)
 		return -err;
 	fast_lock(f->host);
-	nic_srq_use(f, nq, true);
+	nic_srq_use(f, nq, SRQ_BY_NIC);
 	fast_unlock(f->host);
 	do {
 		fast_lock(f->host);
@@ -398,7 +398,7 @@ int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 		return -err;
 	}
 	fast_lock(f->host);
-	nq->carried = true;
+	nic_qp_to(nq, NIC_QP_CARRIED);
 	fast_unlock(f->host);
 	return 0;
 }
@@ -450,11 +450,13 @@ int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 		fast_lock(f->host);
 		path = nic_path_of(f, qp, &attr->ah, &nq->to, &there);
 		nic_set_there(f, nq, path == PATH_NIC ? there : NULL);
-		nq->undecided = path == PATH_UNKNOWN;
+		nic_undecided_end(f, nq); /* of an RTR that was prepared, and did not happen */
+		if (path == PATH_UNKNOWN)
+			nic_qp_to(nq, NIC_QP_UNDECIDED);
 		fast_unlock(f->host);
 		return path == PATH_NIC ? nic_to_rtr(f, nq, attr) : 0;
 	}
-	if (!nq->carried)
+	if (!nic_qp_is_carried(nq))
 		return 0;
 	if (next == IBV_QPS_RTS && now == IBV_QPS_RTR)
 		return prepare_rts(f, nq, attr);
@@ -478,11 +480,10 @@ void nic_end_later(struct fast *f, struct nic_qp *nq)
 {
 	struct nic_dev *d = nq->d;
 
-	if (nq->is_to_end)
+	if (nq->state == NIC_QP_ENDING || nq->state == NIC_QP_ENDED)
 		return;
-	nq->is_to_end = true;
-	nq->end_at = nq->ends_itself ? host_now(f->host) + ENDS_NS : 0;
-	nq->ends_itself = false;
+	nq->end_at = nq->state == NIC_QP_FAILING ? host_now(f->host) + ENDS_NS : 0;
+	nic_qp_to(nq, NIC_QP_ENDING);
 	if (nq->end_at)
 		TAILQ_INSERT_TAIL(&d->to_end, nq, end);
 	else
@@ -509,7 +510,7 @@ static struct nic_qp *next_to_end(struct nic_dev *d)
 		return NULL;
 	}
 	TAILQ_REMOVE(&d->to_end, nq, end);
-	nq->is_to_end = false;
+	nic_qp_to(nq, NIC_QP_ENDED);
 	return nq;
 }
 
@@ -586,17 +587,17 @@ static void forget(struct fast *f, struct nic_qp *nq)
 {
 	if (nq->d->batch.nq == nq)
 		nic_batch_drop(nq->d);
-	if (nq->is_to_end)
+	if (nq->state == NIC_QP_ENDING)
 		TAILQ_REMOVE(&nq->d->to_end, nq, end);
 	if (nq->is_to_fill)
 		TAILQ_REMOVE(&nq->d->to_fill, nq, fill);
 	nic_undecided_end(f, nq);
 	nic_set_there(f, nq, NULL);
 	nic_srq_unuse(nq);
-	nq->leaves = nq->ends_itself = false;
 	if (nq->iw != IW_NONE)
 		nq->iw = IW_DOWN;
-	nq->is_to_end = nq->is_to_fill = nq->waits = nq->carried = nq->qp->flush_waits = false;
+	nic_qp_to(nq, NIC_QP_SOFT);
+	nq->is_to_fill = nq->waits = nq->qp->flush_waits = false;
 	nq->una = nq->tail = nq->recv_una = nq->recv_tail = nq->unposted = 0;
 	nq->life = ++nq->d->lives;
 }
@@ -605,9 +606,9 @@ struct nic_qp *nic_qp_lose(struct fast *f, struct qp *qp)
 {
 	struct nic_qp *nq = qp->nic;
 
-	if (nq->undecided)
+	if (nic_qp_is_undecided(nq))
 		nic_undecided_lose(f, nq);
-	if (nq->carried) {
+	if (nic_qp_is_carried(nq)) {
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 		if (qp->state == IBV_QPS_ERR)
 			nic_qp_flush(f, nq);
@@ -632,13 +633,13 @@ bool nic_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 		nic_ud_modify(f, nq);
 		return false;
 	}
-	if (nq && nq->undecided)
+	if (nq && nic_qp_is_undecided(nq))
 		return nic_undecided_modify(f, nq, old);
 	if (!nq)
 		return false;
-	if (!nq->carried) {
+	if (!nic_qp_is_carried(nq)) {
 		if (qp->state == IBV_QPS_RTR && old == IBV_QPS_INIT)
-			nic_srq_use(f, nq, false);
+			nic_srq_use(f, nq, SRQ_BY_SOFT);
 		else if (qp->state == IBV_QPS_RESET)
 			nic_srq_unuse(nq);
 		return false;

@@ -146,7 +146,8 @@ void nic_srq_leave(struct nic_qp *nq)
 	if (!nq->ns || !nq->ib)
 		return;
 	fast_lock(f->host);
-	nq->leaves = true;
+	if (nq->srq_use == SRQ_BY_NIC)
+		nq->srq_use = SRQ_LEAVING;
 	fast_unlock(f->host);
 	if (nq->d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
 		return; /* it is in RESET: it has none */
@@ -163,22 +164,21 @@ void nic_srq_unuse(struct nic_qp *nq)
 {
 	struct nic_srq *ns = nq->ns;
 
-	if (!ns || !nq->is_srq_user)
+	if (!ns || nq->srq_use == SRQ_UNUSED)
 		return;
-	--*(nq->is_srq_carried ? &ns->num_carried : &ns->num_soft);
-	nq->is_srq_user = false;
+	--*(nq->srq_use == SRQ_BY_SOFT ? &ns->num_soft : &ns->num_carried);
+	nq->srq_use = SRQ_UNUSED;
 }
 
-void nic_srq_use(struct fast *f, struct nic_qp *nq, bool carried)
+void nic_srq_use(struct fast *f, struct nic_qp *nq, enum nic_srq_use by)
 {
 	struct nic_srq *ns = nq->ns;
 
 	if (!ns)
 		return;
 	nic_srq_unuse(nq);
-	++*(carried ? &ns->num_carried : &ns->num_soft);
-	nq->is_srq_user = true;
-	nq->is_srq_carried = carried;
+	++*(by == SRQ_BY_SOFT ? &ns->num_soft : &ns->num_carried);
+	nq->srq_use = by;
 	nic_srq_fill(f, ns);
 }
 
@@ -316,7 +316,7 @@ static bool is_for(const struct qp *qp, const struct nic_srq *ns, const struct i
 {
 	const struct nic_qp *nq = qp ? qp->nic : NULL;
 
-	return nq && nq->ns == ns && nq->carried && !nq->leaves &&
+	return nq && nq->ns == ns && nic_qp_is_carried(nq) && nq->srq_use == SRQ_BY_NIC &&
 	       (wc->status != IBV_WC_WR_FLUSH_ERR || qp->state == IBV_QPS_ERR);
 }
 

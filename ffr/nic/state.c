@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * state.c - the states of a NIC, and which one may follow which. nic.h says what each state allows. Called by the files
- * that change a state; [lock], except before there is a runner, and after there was one.
+ * state.c - the states of a NIC and of its QPs, and which one may follow which. nic.h says what each state allows. Called
+ * by the files that change a state; [lock], except before there is a runner, and after there was one.
  *
- * A transition that is not in the table is a bug of the router. The state stays then, because a state that nobody
- * expects here would let somebody call a NIC that is not there.
+ * A transition that is not in its table is a bug of the router. The state stays then, because another state could let
+ * somebody call a NIC that is not there, or leave a QP on a list.
  */
 #include "ffr/nic/nic.h"
 
@@ -41,4 +41,41 @@ bool nic_dev_to(struct nic_dev *d, enum nic_dev_state to)
 	log_debug("NIC %s: %s, was %s", d->host->name, dev_name[to], dev_name[from]);
 	d->state = to;
 	return true;
+}
+
+static const char *const qp_name[] = {
+	[NIC_QP_SOFT] = "soft",	      [NIC_QP_UNDECIDED] = "undecided",
+	[NIC_QP_ASKING] = "asking",   [NIC_QP_CARRIED] = "carried",
+	[NIC_QP_FAILING] = "failing", [NIC_QP_ENDING] = "ending",
+	[NIC_QP_ENDED] = "ended",     [NIC_QP_UD] = "ud",
+};
+_Static_assert(sizeof(qp_name) / sizeof(qp_name[0]) == NIC_QP_NUM_STATES, "each has a name");
+
+static const uint32_t qp_next[NIC_QP_NUM_STATES] = {
+	[NIC_QP_SOFT] = BIT(NIC_QP_UNDECIDED) | BIT(NIC_QP_CARRIED) | BIT(NIC_QP_UD),
+	[NIC_QP_UNDECIDED] = BIT(NIC_QP_ASKING) | BIT(NIC_QP_SOFT),
+	[NIC_QP_ASKING] = BIT(NIC_QP_SOFT),
+	[NIC_QP_CARRIED] = BIT(NIC_QP_FAILING) | BIT(NIC_QP_ENDING) | BIT(NIC_QP_SOFT),
+	[NIC_QP_FAILING] = BIT(NIC_QP_ENDING) | BIT(NIC_QP_SOFT),
+	[NIC_QP_ENDING] = BIT(NIC_QP_ENDED) | BIT(NIC_QP_SOFT),
+	[NIC_QP_ENDED] = BIT(NIC_QP_SOFT),
+	[NIC_QP_UD] = BIT(NIC_QP_SOFT),
+};
+
+bool nic_qp_to(struct nic_qp *nq, enum nic_qp_state to)
+{
+	struct container *c = nq->qp->o.ses->cont;
+	bool may = nq->state == to || qp_next[nq->state] & BIT(to);
+
+	if (!may)
+		log_client(
+			&c->log, LOG_LEVEL_ERR,
+			"container %s: QP %u: a bug: its part at the NIC cannot go from %s to %s",
+			c->name, nq->qp->qp_num, qp_name[nq->state], qp_name[to]);
+	else if (nq->state != to)
+		log_debug("container %s: QP %u at the NIC: %s, was %s", c->name, nq->qp->qp_num,
+			  qp_name[to], qp_name[nq->state]);
+	if (may)
+		nq->state = to;
+	return may;
 }

@@ -334,7 +334,7 @@ static enum post_result go(struct fast *f, struct nic_qp *nq)
 	enum ff_vendor_err why = FF_VERR_NONE;
 	enum xfer_result r;
 
-	if (u->ah->state == AH_FAILED || !u->is_up || !nic_is_up(nq->d))
+	if (u->ah->state == AH_FAILED || nq->state != NIC_QP_UD || !nic_is_up(nq->d))
 		return drop(f, nq);
 	if (u->ah->state == AH_ASKED) {
 		if (!u->waits)
@@ -450,7 +450,8 @@ static void end_all(struct nic_qp *nq)
 	while (nq->una != nq->tail)
 		nic_ah_put(u->sent[nq->una++ % u->num_send]);
 	nq->una = nq->tail = 0;
-	nq->waits = u->is_up = false;
+	nq->waits = false;
+	nic_qp_to(nq, NIC_QP_SOFT);
 	take_all(u);
 }
 
@@ -484,7 +485,7 @@ static int up(struct fast *f, struct nic_qp *nq, uint32_t qkey)
 	}
 	nq->ud->qkey = qkey;
 	fast_lock(f->host);
-	nq->ud->is_up = true;
+	nic_qp_to(nq, NIC_QP_UD);
 	fast_kick(f); /* a runner that sleeps has not armed its CQ */
 	fast_unlock(f->host);
 	return 0;
@@ -515,9 +516,9 @@ int nic_ud_prepare(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a
 			ended(f, nq);
 		return -err;
 	}
-	if (next == IBV_QPS_RTR && now == IBV_QPS_INIT && !nq->ud->is_up)
+	if (next == IBV_QPS_RTR && now == IBV_QPS_INIT && nq->state == NIC_QP_SOFT)
 		return -up(f, nq, attr->qkey);
-	if (nq->ud->is_up && attr->qkey != nq->ud->qkey && next != IBV_QPS_ERR)
+	if (nq->state == NIC_QP_UD && attr->qkey != nq->ud->qkey && next != IBV_QPS_ERR)
 		return -set_qkey(d, nq, attr->qkey);
 	return 0;
 }

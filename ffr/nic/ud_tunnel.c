@@ -123,7 +123,7 @@ int nic_ud_tunnel_start(struct nic_dev *d)
 		return err;
 	fast_lock(f->host);
 	d->host->ud_qpn = t->ib->qp_num;
-	t->is_up = true;
+	t->state = TUNNEL_UP;
 	fast_unlock(f->host);
 	return 0;
 }
@@ -165,10 +165,9 @@ void nic_ud_tunnel_failed(struct nic_dev *d)
 {
 	struct nic_ud_tunnel *t = &d->ud_tunnel;
 
-	if (!t->is_up)
+	if (t->state != TUNNEL_UP)
 		return;
-	t->is_up = false;
-	t->is_broken = true;
+	t->state = TUNNEL_BROKEN;
 	log_warn("NIC %s: the router's UD QP has failed, and is made anew", d->host->name);
 	nic_wake(d->f);
 }
@@ -177,7 +176,7 @@ void nic_ud_tunnel_cq_failed(struct nic_dev *d)
 {
 	struct nic_ud_tunnel *t = &d->ud_tunnel;
 
-	t->is_up = t->is_broken = false;
+	t->state = TUNNEL_DOWN;
 	d->host->ud_qpn = 0;
 	wire_tell_nic(d->f);
 	log_err("NIC %s: the CQ of the router's UD QP has failed: datagrams to other hosts go by the wire",
@@ -190,11 +189,11 @@ void nic_ud_tunnel_work(struct nic_dev *d)
 	struct fast *f = d->f;
 	int err;
 
-	if (!t->is_broken || !nic_is_up(d))
+	if (t->state != TUNNEL_BROKEN || !nic_is_up(d))
 		return;
 	err = nic_ud_to(d, t->ib, IBV_QPS_RESET, 0);
 	fast_lock(f->host);
-	t->is_broken = false;
+	t->state = TUNNEL_DOWN;
 	while (t->una != t->tail)
 		nic_ah_put(t->sent[t->una++ % TUNNEL_SENDS]);
 	t->life++;
@@ -202,8 +201,10 @@ void nic_ud_tunnel_work(struct nic_dev *d)
 	if (!err)
 		err = up(d);
 	fast_lock(f->host);
-	t->is_up = !err && !t->cq->is_broken;
-	t->is_broken = err; /* and again, with the next call of anybody */
+	if (err)
+		t->state = TUNNEL_BROKEN; /* try again with the next call of anybody */
+	else if (!t->cq->is_broken)
+		t->state = TUNNEL_UP;
 	fast_kick(f);
 	fast_unlock(f->host);
 	if (err)
@@ -245,7 +246,7 @@ static bool has_room(const struct nic_dev *d, uint32_t len)
 {
 	const struct nic_ud_tunnel *t = &d->ud_tunnel;
 
-	return nic_is_up(d) && t->is_up && t->tail - t->una < TUNNEL_SENDS &&
+	return nic_is_up(d) && t->state == TUNNEL_UP && t->tail - t->una < TUNNEL_SENDS &&
 	       sizeof(struct tunnel_hdr) + len <= t->buf_size - SOFT_GRH_SZ;
 }
 

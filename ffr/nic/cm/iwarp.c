@@ -51,7 +51,7 @@ static int take(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a, e
 	if (err)
 		return err;
 	fast_lock(f->host);
-	nq->carried = true;
+	nic_qp_to(nq, NIC_QP_CARRIED);
 	nq->iw = (uint8_t)iw;
 	fast_kick(f); /* a runner that sleeps has not armed its CQ */
 	fast_unlock(f->host);
@@ -68,7 +68,7 @@ static int to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 	path = nic_path_of(f, qp, &a->ah, &nq->to, &there);
 	fast_unlock(f->host);
 	if (path != PATH_NIC)
-		return nq->carried ? -EINVAL : 0;
+		return nic_qp_is_carried(nq) ? -EINVAL : 0;
 	if (is_connected(nq))
 		return a->dest_qp_num == nq->iw_conn ? 0 : -EINVAL;
 	if (nq->iw != IW_NONE || !nic_ucma_knows(nq->d, qp->o.ses->cont, a->dest_qp_num))
@@ -102,7 +102,7 @@ int nic_iw_step(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a,
 {
 	if (next == IBV_QPS_RTR && now == IBV_QPS_INIT)
 		return to_rtr(f, nq, a);
-	if (!nq->carried)
+	if (!nic_qp_is_carried(nq))
 		return 0;
 	if (next == IBV_QPS_RESET)
 		return to_reset(f, nq);

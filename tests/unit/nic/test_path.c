@@ -136,7 +136,7 @@ static void known_at_once(void **state)
 
 	told("fab");
 	to_rts(n);
-	assert_true(n->qp->qp.nic->carried);
+	assert_true(nic_qp_is_carried(n->qp->qp.nic));
 	assert_int_equal(far.refs, 2);
 	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 	assert_memory_equal(&fake_nic.modify[1].attr.ah_attr.grh.dgid, &far_nic, 16);
@@ -164,7 +164,7 @@ static void until_the_peer_tells(void **state)
 	far.id = 0; /* nor does the directory know who it is */
 	far.epoch = 0;
 	nic_rig_work(n);
-	assert_true(n->qp->qp.nic->undecided);
+	assert_true(nic_qp_is_undecided(n->qp->qp.nic));
 	far.id = 77;
 	far.epoch = 1;
 	told("fab");
@@ -201,7 +201,7 @@ static void tenths(struct nic_rig *n, int num)
 		rig_run(&n->r);
 		assert_int_equal(n->wakes, 0);
 		nic_rig_work(n);
-		assert_true(n->qp->qp.nic->undecided);
+		assert_true(nic_qp_is_undecided(n->qp->qp.nic));
 		n->r.f->now += 1;
 		rig_run(&n->r);
 		assert_int_equal(n->wakes, 1);
@@ -218,7 +218,7 @@ static void nobody_tells(void **state)
 	n->qp->qp.attr.retry_cnt = 7;
 	to_rts(n);
 	tenths(n, 30);
-	assert_true(n->qp->qp.nic->undecided); /* for as long as nothing is posted */
+	assert_true(nic_qp_is_undecided(n->qp->qp.nic)); /* for as long as nothing is posted */
 	nic_rig_send(n, 1, 8);
 	nic_rig_send(n, 2, 8);
 	rig_run(&n->r);
@@ -284,7 +284,7 @@ static void without_an_answer(void **state)
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	assert_int_equal(n->qp->qp.stats.ud_drops, 1);
-	assert_true(n->qp->qp.nic->undecided);
+	assert_true(nic_qp_is_undecided(n->qp->qp.nic));
 }
 
 /* A frame of the wire for the QP, of the peer's that it is connected to but for what `is` has. */
@@ -328,7 +328,7 @@ static void its_peer_goes_by_the_wire(void **state)
 		assert_int_equal(n->wakes, 1);
 		assert_string_equal(n->qp->qp.send->name, "?"); /* the control thread decides */
 		nic_rig_work(n);
-		assert_false(n->qp->qp.nic->undecided);
+		assert_false(nic_qp_is_undecided(n->qp->qp.nic));
 		assert_true(TAILQ_EMPTY(&n->r.f->host->nic[0].dev->undecided));
 		assert_true(route_is_ours(&n->qp->qp));
 		told("fab");
@@ -360,7 +360,7 @@ static void nobody_else_takes_it(void **state)
 	assert_string_equal(n->qp->qp.send->name, "?");
 	told("fab");
 	nic_rig_work(n);
-	assert_true(n->qp->qp.nic->carried);
+	assert_true(nic_qp_is_carried(n->qp->qp.nic));
 	route_resolve(n->r.f, &n->qp->qp);
 	frame(n, (struct wire_hdr){ 0 });
 	nic_rig_work(n);

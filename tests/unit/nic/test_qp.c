@@ -150,7 +150,7 @@ static void another_gid_is_not_the_nics(void **state)
 	nic_rig_attr(n, q);
 	q->qp.attr.ah.sgid_index = 0;
 	rig_state(&n->r, q, IBV_QPS_RTR);
-	assert_false(q->qp.nic->carried);
+	assert_false(nic_qp_is_carried(q->qp.nic));
 	assert_int_equal(fake_nic.num_modify, modifies);
 	assert_ptr_not_equal(q->qp.send, &nic_send);
 	rig_qp_free(&n->r, q);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_state.c - which state of a NIC may follow which, and that a state which must not follow changes nothing. */
+/* test_state.c - which state of a NIC or of its QP may follow which, and that a state which must not follow changes nothing. */
 #include "tests/rig/unit/unit.h"
 
 #include "ffr/nic/nic.h"
@@ -32,7 +32,50 @@ static void a_nic_follows_its_life(void **state)
 		}
 }
 
+/* Whoever carries a QP gets it from SOFT and gives it back to SOFT. The way to ERR is one way. */
+static void a_qp_follows_its_life(void **state)
+{
+	static const uint32_t may[NIC_QP_NUM_STATES] = {
+		[NIC_QP_SOFT] = BIT(NIC_QP_UNDECIDED) | BIT(NIC_QP_CARRIED) | BIT(NIC_QP_UD),
+		[NIC_QP_UNDECIDED] = BIT(NIC_QP_ASKING),
+		[NIC_QP_CARRIED] = BIT(NIC_QP_FAILING) | BIT(NIC_QP_ENDING),
+		[NIC_QP_FAILING] = BIT(NIC_QP_ENDING),
+		[NIC_QP_ENDING] = BIT(NIC_QP_ENDED),
+	};
+	struct container c = { .name = "c" };
+	struct session ses = { .cont = &c };
+	struct qp qp = { .qp_num = 5, .o.ses = &ses };
+
+	(void)state;
+	for (enum nic_qp_state from = 0; from < NIC_QP_NUM_STATES; from++)
+		for (enum nic_qp_state to = 0; to < NIC_QP_NUM_STATES; to++) {
+			struct nic_qp nq = { .qp = &qp, .state = from };
+			bool is_allowed = to == from || to == NIC_QP_SOFT || may[from] & BIT(to);
+
+			assert_int_equal(nic_qp_to(&nq, to), is_allowed);
+			assert_int_equal(nq.state, is_allowed ? to : from);
+		}
+}
+
+/* A NIC may say that a QP fails whenever it likes: that counts only while the NIC carries the QP and nobody ends it. */
+static void a_nic_says_that_a_qp_fails(void **state)
+{
+	struct container c = { .name = "c" };
+	struct session ses = { .cont = &c };
+	struct qp qp = { .qp_num = 5, .o.ses = &ses };
+
+	(void)state;
+	for (enum nic_qp_state from = 0; from < NIC_QP_NUM_STATES; from++) {
+		struct nic_qp nq = { .qp = &qp, .state = from };
+
+		nic_qp_fails(&nq);
+		assert_int_equal(nq.state, from == NIC_QP_CARRIED ? NIC_QP_FAILING : from);
+	}
+}
+
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(a_nic_follows_its_life));
+	return UNIT_RUN(cmocka_unit_test(a_nic_follows_its_life),
+			cmocka_unit_test(a_qp_follows_its_life),
+			cmocka_unit_test(a_nic_says_that_a_qp_fails));
 }

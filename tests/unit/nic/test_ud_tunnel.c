@@ -389,9 +389,9 @@ static void what_ends_in_error(void **state)
 	fake_nic_received(tunnel(u, 1)->ib, IBV_WC_LOC_PROT_ERR, 0, NULL);
 	hosts_run(&u->t);
 	for (int i = 0; i < 2; i++) {
-		assert_false(tunnel(u, i)->is_up);
+		assert_int_not_equal(tunnel(u, i)->state, TUNNEL_UP);
 		work(u, i);
-		assert_true(tunnel(u, i)->is_up);
+		assert_int_equal(tunnel(u, i)->state, TUNNEL_UP);
 		assert_int_equal(fake_nic_recvs(tunnel(u, i)->ib), 256);
 	}
 	hosts_recv(&u->t, 4, 0, 200);
@@ -402,7 +402,7 @@ static void what_ends_in_error(void **state)
 	fake_nic_fail(FAKE_post_recv, 1, EIO);
 	send_one(u, 5, 8);
 	bring(u, NULL);
-	assert_false(tunnel(u, 1)->is_up);
+	assert_int_not_equal(tunnel(u, 1)->state, TUNNEL_UP);
 	work(u, 1);
 	assert_int_equal(fake_nic_recvs(tunnel(u, 1)->ib), 256);
 }
@@ -506,12 +506,12 @@ static void its_cq_fails(void **state)
 	CARRIERS_FIRST(ready, f, &nic_first(f)->ear[NIC_EAR_ASYNC], EPOLLIN);
 	hosts_run(&u->t);
 	work(u, 1);
-	assert_false(tunnel(u, 1)->is_up);
+	assert_int_not_equal(tunnel(u, 1)->state, TUNNEL_UP);
 	assert_int_equal(u->t.h[0].other.nic[0].ud_qpn, 0);
 	wire_has(u, 1, 8);
 	lose(u, 1);
 	return_it(u, 1);
-	assert_true(tunnel(u, 1)->is_up);
+	assert_int_equal(tunnel(u, 1)->state, TUNNEL_UP);
 }
 
 /* The router does not start, and says why; nothing is left. */
