@@ -20,9 +20,9 @@ enum sandbox_kind {
 	SANDBOX_POOL,	 /* libuv's threads, which give large segments back (seg.c) */
 	SANDBOX_PAGES,	 /* watch what clients do to shadow pages (mem/watch.c) */
 	SANDBOX_FFO,	 /* the daemon ffo */
-	SANDBOX_NIC, /* opens the NIC, and makes calls of it that take long (nic/worker.c, ah.c) */
-	SANDBOX_KEEPER, /* the router's process with the privileges (keeper/) */
-	SANDBOX_OPENER, /* the keeper's process that opens files (keeper/opener.c) */
+	SANDBOX_NIC,	 /* opens the NIC, and makes calls of it that take long (nic/worker.c) */
+	SANDBOX_KEEPER,	 /* the router's process with the privileges (keeper/) */
+	SANDBOX_OPENER,	 /* the keeper's process that opens files (keeper/opener.c) */
 	SANDBOX_ORPHANS, /* the process that watches what sessions and routers leave (mem/orphans.c) */
 	SANDBOX_NUM_KINDS
 };

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ah.c - address handles of the NIC, for datagrams. [lock], but for the thread, which has a lock of its own.
+ * ah.c - address handles of the NIC, for datagrams. [lock], except for what the worker does.
  *
- * The kernel asks the network for the peer's hardware address when a handle is made, and that lasts a second where
- * nobody answers. So neither the runner nor the control thread makes them, but a thread that does nothing else.
- * Each container has some, used last first, of which the thread has one at a time: who asks for many that do not
- * answer waits for its own. A handle that is in use by a datagram is not ended.
+ * When a handle is made, the kernel asks the network for the peer's hardware address, which takes a second if nobody
+ * answers. So a worker that does nothing else (worker.c) makes the handles, and neither the runner nor the control
+ * thread waits. Each container has some handles, used last first. The worker has one of a container at a time, so who
+ * asks for many handles that do not answer delays only its own datagrams. A handle that a datagram uses is not ended.
+ *
+ * While the NIC is not up, nobody may call it. Jobs of that time wait on dev->ahs_held, and so do those that the worker
+ * had not begun when the NIC was removed. unplug.c ends their handles with all else that was made on the NIC.
  *
  * Tests: test_unplug.c, test_ud.c
  */
@@ -13,173 +16,65 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "ffr/lib/sandbox.h"
+/* After this time a handle that could not be made is asked for again. */
+#define AH_REST_NS (1000 * NS_PER_MS)
 
-#define AH_REST_NS (1000 * NS_PER_MS) /* one that could not be made is not asked for again before */
-
-/* ---- the thread ------------------------------------------------------------------------------------- */
-
-static void do_job(struct nic_dev *d, struct nic_ah *ah, bool is_confined)
+static struct nic_ah *ah_of(struct nic_job *job)
 {
-	struct nic_ahs *a = &d->ahs;
-	uint64_t one = 1;
+	return (struct nic_ah *)((char *)job - offsetof(struct nic_ah, job));
+}
 
-	if (ah->ib) {
-		if (d->lib.destroy_ah(ah->ib))
-			log_err("NIC %s: an address handle cannot be destroyed: %m", d->host->name);
-		free(ah);
-		return;
+/* ---- by the worker --------------------------------------------------------------------------------------- */
+
+static void make_run(struct nic_job *job)
+{
+	struct nic_ah *ah = ah_of(job);
+
+	ah->ib = ah->d->lib.create_ah(ah->d->ud_pd, &ah->attr);
+}
+
+static void end_run(struct nic_job *job)
+{
+	struct nic_ah *ah = ah_of(job);
+
+	if (ah->d->lib.destroy_ah(ah->ib))
+		log_err("NIC %s: an address handle cannot be destroyed: %m", ah->d->host->name);
+}
+
+static void end_back(struct nic_job *job)
+{
+	free(ah_of(job));
+}
+
+void nic_ahs_end(struct nic_lib *lib, struct nic_jobs *jobs)
+{
+	struct nic_job *job;
+
+	while ((job = STAILQ_FIRST(jobs))) {
+		STAILQ_REMOVE_HEAD(jobs, next);
+		if (ah_of(job)->ib)
+			lib->destroy_ah(ah_of(job)->ib);
+		free(ah_of(job));
 	}
-	if (is_confined)
-		ah->ib = d->lib.create_ah(d->ud_pd, &ah->attr);
-	pthread_mutex_lock(&a->mutex);
-	STAILQ_INSERT_TAIL(&a->done, ah, job);
-	pthread_mutex_unlock(&a->mutex);
-	atomic_store(&a->has_done, true);
-	if (write(a->fd, &one, sizeof(one)) != sizeof(one))
-		log_err("NIC %s: eventfd: %m", d->host->name);
-}
-
-static void *ah_thread(void *arg)
-{
-	struct nic_dev *d = arg;
-	struct nic_ahs *a = &d->ahs;
-	bool is_confined = !sandbox_enter(SANDBOX_NIC);
-	struct nic_ah *ah;
-
-	pthread_mutex_lock(&a->mutex);
-	while (!a->stop) {
-		ah = a->rests ? NULL : STAILQ_FIRST(&a->todo);
-		if (!ah) {
-			pthread_cond_wait(&a->more, &a->mutex);
-			continue;
-		}
-		STAILQ_REMOVE_HEAD(&a->todo, job);
-		a->busy = true;
-		pthread_mutex_unlock(&a->mutex);
-		do_job(d, ah, is_confined);
-		pthread_mutex_lock(&a->mutex);
-		a->busy = false;
-		if (a->rests)
-			nic_wake(d->f); /* nic_ahs_rest() */
-	}
-	pthread_mutex_unlock(&a->mutex);
-	return NULL;
-}
-
-static void give(struct nic_dev *d, struct nic_ah *ah)
-{
-	struct nic_ahs *a = &d->ahs;
-
-	pthread_mutex_lock(&a->mutex);
-	STAILQ_INSERT_TAIL(&a->todo, ah, job);
-	pthread_cond_signal(&a->more);
-	pthread_mutex_unlock(&a->mutex);
-}
-
-int nic_ahs_start(struct nic_dev *d)
-{
-	struct nic_ahs *a = &d->ahs;
-	pthread_mutexattr_t attr;
-	int err;
-
-	a->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (a->fd < 0)
-		return errno;
-	err = fast_watch(d->f, a->fd, EPOLLIN, a);
-	if (err)
-		return -err;
-	STAILQ_INIT(&a->todo);
-	STAILQ_INIT(&a->done);
-	pthread_cond_init(&a->more, NULL);
-	/* a runner of the FIFO class may want it */
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	pthread_mutex_init(&a->mutex, &attr);
-	pthread_mutexattr_destroy(&attr);
-	err = pthread_create(&a->thread, NULL, ah_thread, d);
-	a->runs = !err;
-	return err;
-}
-
-void nic_ahs_end(struct nic_lib *lib, struct nic_ah_jobs *ahs)
-{
-	struct nic_ah *ah;
-
-	while ((ah = STAILQ_FIRST(ahs))) {
-		STAILQ_REMOVE_HEAD(ahs, job);
-		if (ah->ib)
-			lib->destroy_ah(ah->ib);
-		free(ah);
-	}
-}
-
-void nic_ahs_stop(struct nic_dev *d)
-{
-	struct nic_ahs *a = &d->ahs;
-
-	if (a->runs) {
-		pthread_mutex_lock(&a->mutex);
-		a->stop = true;
-		pthread_cond_signal(&a->more);
-		pthread_mutex_unlock(&a->mutex);
-		pthread_join(a->thread, NULL);
-		pthread_mutex_destroy(&a->mutex);
-		pthread_cond_destroy(&a->more);
-		nic_ahs_end(&d->lib, &a->todo);
-		nic_ahs_end(&d->lib, &a->done);
-	}
-	if (a->fd > 0)
-		close(a->fd);
-}
-
-/* ---- the NIC is removed, and is back ------------------------------------------------------------------ */
-
-bool nic_ahs_rest(struct nic_dev *d)
-{
-	struct nic_ahs *a = &d->ahs;
-	bool is_idle;
-
-	if (!a->runs)
-		return true;
-	pthread_mutex_lock(&a->mutex);
-	a->rests = true;
-	is_idle = !a->busy;
-	pthread_mutex_unlock(&a->mutex);
-	return is_idle;
-}
-
-void nic_ahs_go_on(struct nic_dev *d)
-{
-	struct nic_ahs *a = &d->ahs;
-
-	if (!a->runs)
-		return;
-	pthread_mutex_lock(&a->mutex);
-	a->rests = false;
-	pthread_cond_signal(&a->more);
-	pthread_mutex_unlock(&a->mutex);
-}
-
-void nic_ahs_take(struct nic_dev *d, struct nic_ah_jobs *to)
-{
-	struct nic_ahs *a = &d->ahs;
-
-	if (!a->runs)
-		return;
-	pthread_mutex_lock(&a->mutex);
-	STAILQ_CONCAT(to, &a->todo);
-	STAILQ_CONCAT(to, &a->done);
-	pthread_mutex_unlock(&a->mutex);
 }
 
 /* ---- a container's handles [lock] -------------------------------------------------------------------- */
 
-/* The thread gets the one that waits the longest. */
-static void ask(struct nic_dev *d, struct nic_ud_pool *pool)
+static void make_back(struct nic_job *job);
+
+static void give(struct nic_ah *ah)
+{
+	ah->job.run = ah->ib ? end_run : make_run;
+	ah->job.back = ah->ib ? end_back : make_back;
+	if (nic_is_up(ah->d))
+		nic_job_give(ah->d->ah_worker, &ah->job);
+	else
+		STAILQ_INSERT_TAIL(&ah->d->ahs_held, &ah->job, next);
+}
+
+/* Give the worker the handle that waits the longest. */
+static void ask(struct nic_ud_pool *pool)
 {
 	struct nic_ah *ah;
 
@@ -190,21 +85,21 @@ static void ask(struct nic_dev *d, struct nic_ud_pool *pool)
 		if (ah->state != AH_ASKED)
 			continue;
 		pool->asking = ah;
-		give(d, ah);
+		give(ah);
 		return;
 	}
 }
 
-static void end(struct nic_dev *d, struct nic_ah *ah)
+static void end(struct nic_ah *ah)
 {
 	if (ah->ib)
-		give(d, ah);
+		give(ah);
 	else
 		free(ah);
 }
 
-/* One place more. False: all are in use. */
-static bool evict(struct nic_dev *d, struct nic_ud_pool *pool)
+/* Make room for one handle more. False: all are in use. */
+static bool evict(struct nic_ud_pool *pool)
 {
 	struct nic_ah *ah;
 
@@ -214,7 +109,7 @@ static bool evict(struct nic_dev *d, struct nic_ud_pool *pool)
 			continue;
 		TAILQ_REMOVE(&pool->ahs, ah, entry);
 		pool->num_ahs--;
-		end(d, ah);
+		end(ah);
 		return true;
 	}
 	return false;
@@ -245,11 +140,12 @@ static struct nic_ah *ah_new(struct nic_dev *d, struct nic_ud_pool *pool,
 {
 	struct nic_ah *ah;
 
-	if (pool->num_ahs == pool->max_ahs && !evict(d, pool))
+	if (pool->num_ahs == pool->max_ahs && !evict(pool))
 		return NULL;
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return NULL;
+	ah->d = d;
 	ah->pool = pool;
 	ah->attr = *attr;
 	LIST_INIT(&ah->waiting);
@@ -274,69 +170,79 @@ struct nic_ah *nic_ah_get(struct nic_dev *d, struct nic_ud_pool *pool,
 	if (ah->state == AH_FAILED && d->f->now >= ah->until)
 		ah->state = AH_ASKED;
 	if (ah->state == AH_ASKED)
-		ask(d, pool);
+		ask(pool);
 	ah->users++;
 	return ah;
 }
 
-static void done_one(struct nic_dev *d, struct nic_ah *ah)
+static void made(struct nic_ah *ah)
 {
 	struct nic_ud_pool *pool = ah->pool;
+	struct fast *f = ah->d->f;
 	struct nic_ud *u;
 
 	if (!pool) {
-		end(d, ah);
+		end(ah);
 		return;
 	}
 	pool->asking = NULL;
 	ah->state = ah->ib ? AH_READY : AH_FAILED;
-	ah->until = d->f->now + AH_REST_NS;
+	ah->until = host_now(f->host) + AH_REST_NS;
 	while ((u = LIST_FIRST(&ah->waiting))) {
 		LIST_REMOVE(u, wait);
 		u->waits = false;
-		fast_qp_activate(d->f, u->nq->qp);
+		fast_qp_activate(f, u->nq->qp);
 	}
-	ask(d, pool);
+	ask(pool);
 }
 
-uint32_t nic_ahs_done(struct nic_dev *d)
+static void make_back(struct nic_job *job)
 {
-	struct nic_ahs *a = &d->ahs;
-	struct nic_ah_jobs now = STAILQ_HEAD_INITIALIZER(now);
-	struct nic_ah *ah;
-	uint32_t n = 0;
+	struct nic_ah *ah = ah_of(job);
+	struct fast_host *h = ah->d->f->host;
 
-	if (!atomic_load_explicit(&a->has_done, memory_order_relaxed))
-		return 0;
-	atomic_store(&a->has_done, false);
-	pthread_mutex_lock(&a->mutex);
-	STAILQ_CONCAT(&now, &a->done);
-	pthread_mutex_unlock(&a->mutex);
-	while ((ah = STAILQ_FIRST(&now))) {
-		STAILQ_REMOVE_HEAD(&now, job);
-		done_one(d, ah);
-		n++;
-	}
-	return n;
+	fast_lock(h);
+	made(ah);
+	fast_unlock(h);
 }
 
-void nic_ahs_ready(struct nic_dev *d)
-{
-	uint64_t n;
-
-	/* has_done tells the rest */
-	if (read(d->ahs.fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
-		log_err("NIC %s: eventfd: %m", d->host->name);
-}
-
-void nic_ahs_forget(struct nic_dev *d, struct nic_ud_pool *pool)
+void nic_ahs_forget(struct nic_ud_pool *pool)
 {
 	struct nic_ah *ah;
 
 	while ((ah = TAILQ_FIRST(&pool->ahs))) {
 		TAILQ_REMOVE(&pool->ahs, ah, entry);
 		ah->pool = NULL;
-		if (ah != pool->asking) /* done_one() */
-			end(d, ah);
+		if (ah != pool->asking) /* made() ends that one */
+			end(ah);
 	}
+}
+
+/* ---- beginning and end --------------------------------------------------------------------------------------- */
+
+int nic_ahs_start(struct nic_dev *d)
+{
+	d->ah_worker = nic_worker_new(d->f->host);
+	return d->ah_worker ? nic_worker_start(d->ah_worker) : -ENOMEM;
+}
+
+uint32_t nic_ahs_work(struct nic_dev *d)
+{
+	if (!d->ah_worker)
+		return 0;
+	fast_lock(d->f->host);
+	if (d->state == NIC_LOST)
+		nic_jobs_cancel(d->ah_worker, &d->ahs_held);
+	fast_unlock(d->f->host);
+	return nic_jobs_back(d->ah_worker);
+}
+
+void nic_ahs_stop(struct nic_dev *d)
+{
+	if (!d->ah_worker)
+		return;
+	nic_jobs_cancel(d->ah_worker, &d->ahs_held);
+	nic_worker_free(d->ah_worker);
+	d->ah_worker = NULL;
+	nic_ahs_end(&d->lib, &d->ahs_held);
 }

@@ -122,7 +122,7 @@ static uint32_t poll_all(struct fast *f)
 	uint32_t work = 0;
 
 	NIC_FOREACH(d, f)
-		work += nic_poll(d) + nic_ahs_done(d) + nic_fill_on(d) + nic_srq_fill_on(d);
+		work += nic_poll(d) + nic_fill_on(d) + nic_srq_fill_on(d);
 	return work;
 }
 
@@ -140,8 +140,6 @@ static bool is_ready(struct nic_dev *d, void *what)
 {
 	if (what == d)
 		nic_heard(d);
-	else if (what == &d->ahs)
-		nic_ahs_ready(d);
 	else if (d->ucma && what == d->ucma)
 		nic_ucma_heard(d->ucma);
 	else if (what == &d->ear[NIC_EAR_ASYNC])

@@ -221,6 +221,7 @@ static int open_one(struct fast *f, const struct nic_conf *conf)
 		return -ENOMEM;
 	LIST_INIT(&d->cqs);
 	LIST_INIT(&d->ud_pools);
+	STAILQ_INIT(&d->ahs_held);
 	LIST_INIT(&d->paces);
 	LIST_INIT(&d->pace_tenants);
 	LIST_INIT(&d->srqs);
@@ -303,7 +304,7 @@ static int start_one(struct nic_dev *d)
 	if (!err && !d->conf->no_worker)
 		err = nic_ucma_start(d);
 	if (!err && d->ud_pd)
-		err = -nic_ahs_start(d);
+		err = nic_ahs_start(d);
 	if (err)
 		return fail(d, "threads", -err);
 	if (nic_net_of(d))

@@ -29,7 +29,7 @@
  *
  * A UD QP is made on the NIC where containers may use the NIC's GID. Each datagram goes where its address handle says:
  * the NIC carries datagrams that begin at the NIC's GID. The NIC's queues then have memory of the router's (ud.c). A
- * thread of its own makes the NIC's address handles (ah.c), because the kernel may first ask the network for an
+ * worker of its own makes the NIC's address handles (ah.c), because the kernel may first ask the network for an
  * address.
  *
  * Receives move from the container's ring to the NIC's queue as they are posted, and WRs as they are fetched
@@ -83,6 +83,7 @@ struct nic_job {
 	void (*run)(struct nic_job *job);  /* called by the worker, without the lock */
 	void (*back)(struct nic_job *job); /* called then by the control thread, without the lock */
 };
+STAILQ_HEAD(nic_jobs, nic_job);
 
 /*
  * A CQ of the NIC, shared by several QPs of one container. Containers do not share CQs, because a QP that is reset may
@@ -100,11 +101,12 @@ struct nic_cq {
 	bool is_broken; /* the NIC has lost completions of this CQ: the CQ's QPs are in error. [lock] */
 };
 
-/* An address handle of the NIC. ah.c; [lock], except for `ib`, which is the thread's until `state` is AH_READY. */
+/* An address handle of the NIC. ah.c; [lock], except for `ib`, which is the worker's while its job is given. */
 enum nic_ah_state { AH_ASKED, AH_READY, AH_FAILED };
 struct nic_ah {
+	struct nic_job job;
 	TAILQ_ENTRY(nic_ah) entry; /* pool->ahs, used last first */
-	STAILQ_ENTRY(nic_ah) job;
+	struct nic_dev *d;
 	struct nic_ud_pool *pool; /* NULL: nobody wants the handle any more */
 	struct ibv_ah_attr attr;
 	struct ibv_ah *ib;
@@ -113,7 +115,6 @@ struct nic_ah {
 	uint64_t until; /* AH_FAILED: ns, when making the handle is tried again */
 	LIST_HEAD(, nic_ud) waiting;
 };
-STAILQ_HEAD(nic_ah_jobs, nic_ah);
 
 /* What the UD QPs of a container share. */
 struct nic_ud_pool {
@@ -124,22 +125,7 @@ struct nic_ud_pool {
 	TAILQ_HEAD(nic_ah_list, nic_ah) ahs;
 	uint32_t num_ahs, max_ahs;
 	struct nic_ah *
-		asking; /* the handle that the thread has; one at a time, so that other pools have their turn */
-};
-
-/* The thread that makes and ends address handles, and its jobs. */
-struct nic_ahs {
-	bool runs;
-	pthread_t thread;
-	pthread_mutex_t mutex;
-	pthread_cond_t more;
-	struct nic_ah_jobs todo,
-		done; /* [mutex] todo: a handle with `ib` is to be ended, others to be made */
-	bool busy;    /* [mutex] the thread has a job in hand */
-	bool rests;   /* [mutex] the NIC is gone: the thread takes no job */
-	bool stop;    /* [mutex] */
-	_Atomic bool has_done; /* `done` is not empty: the runner is to look */
-	int fd;		       /* eventfd that wakes the runner to look at `done` */
+		asking; /* the handle that the worker has; one at a time, so that other pools have their turn */
 };
 
 /* A UD QP's part of struct nic_qp; ud.c. [lock] after nic_ud_make(). */
@@ -255,7 +241,8 @@ struct nic_dev {
 	uint16_t srq_ids;		    /* [ctl] the nic_srq.id given last */
 	struct ibv_pd *ud_pd;		    /* [ctl] the PD of all UD QPs; NULL: there are none */
 	LIST_HEAD(, nic_ud_pool) ud_pools;  /* [ctl] */
-	struct nic_ahs ahs;
+	struct nic_worker *ah_worker;	    /* for address handles; NULL: there are none */
+	struct nic_jobs ahs_held; /* [lock] jobs of handles that came while the NIC is not up */
 	struct nic_ud_tunnel ud_tunnel;
 	/* pace.c: mlx5's scheduling tree; without it, what the NIC's packet pacing can do */
 	struct mlx5dv_sched_node *pace_root;
@@ -403,7 +390,7 @@ static inline void nic_qp_fails(struct nic_qp *nq)
 		nic_qp_to(nq, NIC_QP_FAILING);
 }
 
-/* worker.c; control thread */
+/* worker.c; control thread, except where a comment says otherwise */
 struct nic_worker *nic_worker_new(struct fast_host *host); /* without a thread; NULL: no memory */
 int nic_worker_start(
 	struct nic_worker *w); /* called by the runner; starts the thread. 0 or -errno */
@@ -411,12 +398,14 @@ int nic_worker_start(
 void nic_worker_join(struct nic_worker *w);
 /* Take all jobs back, then free the worker. NULL: do nothing. */
 void nic_worker_free(struct nic_worker *w);
-void nic_job_give(struct nic_worker *w, struct nic_job *job);
-/* Call `back` of the jobs that are done. Returns the number of jobs that are not done yet. */
+void nic_job_give(struct nic_worker *w, struct nic_job *job); /* also the runner */
+/* Call `back` of the jobs that are done. Returns the number of jobs that have not come back. */
 uint32_t nic_jobs_back(struct nic_worker *w);
 void nic_jobs_settle(struct nic_worker *w); /* wait until all jobs have come back */
 /* True: the thread had not begun the job; the job is the giver's again, and does not come back. False: too late. */
 bool nic_job_cancel(struct nic_worker *w, struct nic_job *job);
+/* Cancel all jobs that the thread has not begun: move them to *to, in their order. */
+void nic_jobs_cancel(struct nic_worker *w, struct nic_jobs *to);
 /* Any thread: if the worker is in this job, interrupt the call that the job waits in (EINTR). Is the worker in it? */
 bool nic_job_interrupt(struct nic_worker *w, const struct nic_job *job);
 /* Interrupt the job again and again until the worker is done with it. The job comes back with the others. */
@@ -594,7 +583,7 @@ void nic_cq_drain(struct nic_cq *cq); /* take all completions that are there */
 void nic_unposted(struct fast *f, struct nic_qp *nq);
 
 /* ah.c */
-int nic_ahs_start(struct nic_dev *d); /* runner, before its sandbox. 0 or an errno */
+int nic_ahs_start(struct nic_dev *d); /* runner, before its sandbox. 0 or -errno */
 void nic_ahs_stop(struct nic_dev *d);
 /* [lock] The pool's handle of that path, for one user more. NULL: the pool has too many, or there is no memory. */
 struct nic_ah *nic_ah_get(struct nic_dev *d, struct nic_ud_pool *pool,
@@ -603,20 +592,12 @@ static inline void nic_ah_put(struct nic_ah *ah)
 {
 	ah->users--;
 }
-/* [lock] Take the handles that the thread is done with: datagrams that wait for them go on. The number of handles. */
-uint32_t nic_ahs_done(struct nic_dev *d);
-void nic_ahs_ready(struct nic_dev *d); /* the eventfd nic_ahs.fd is readable */
 /* [lock] Nobody uses the pool any more: end its handles. */
-void nic_ahs_forget(struct nic_dev *d, struct nic_ud_pool *pool);
-/*
- * [ctl] The NIC is gone: let the thread begin no more job. False: it is in one, and wakes the control thread after it.
- */
-bool nic_ahs_rest(struct nic_dev *d);
-void nic_ahs_go_on(struct nic_dev *d); /* the NIC is back: let the thread begin jobs again */
-/* [ctl] Take all handles, which nobody uses any more, for nic_ahs_end(). */
-void nic_ahs_take(struct nic_dev *d, struct nic_ah_jobs *to);
-/* End these handles. The worker may call this. */
-void nic_ahs_end(struct nic_lib *lib, struct nic_ah_jobs *ahs);
+void nic_ahs_forget(struct nic_ud_pool *pool);
+/* [ctl], no lock. Take back what the worker has made and ended. Returns the number of jobs that it has yet. */
+uint32_t nic_ahs_work(struct nic_dev *d);
+/* End the handles of these jobs. The worker may call this. */
+void nic_ahs_end(struct nic_lib *lib, struct nic_jobs *jobs);
 
 /* ud_tunnel.c */
 /* Runner, before its sandbox, or [ctl] when the NIC is back. 0; or an errno: call nic_ud_tunnel_stop() */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * state.c - the states of a NIC and of its QPs, and which one may follow which. nic.h says what each state allows. Called
- * by the files that change a state; [lock], except before there is a runner, and after there was one.
+ * state.c - the states of a NIC and of its QPs, and which one may follow which. nic.h says what each state allows. The
+ * files that change a state call this one; [lock], except before there is a runner, and after there was one.
  *
  * A transition that is not in its table is a bug of the router. The state stays then, because another state could let
  * somebody call a NIC that is not there, or leave a QP on a list.

@@ -54,7 +54,7 @@ static void pool_put(struct nic_dev *d, struct nic_ud_pool *p)
 	if (--p->num_qps)
 		return;
 	fast_lock(d->f->host);
-	nic_ahs_forget(d, p);
+	nic_ahs_forget(p);
 	fast_unlock(d->f->host);
 	LIST_REMOVE(p, entry);
 	free(p);

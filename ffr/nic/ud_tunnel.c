@@ -145,8 +145,8 @@ void nic_ud_tunnel_lose(struct nic_dev *d, struct nic_ud_tunnel *to)
 
 	while (t->una != t->tail)
 		nic_ah_put(t->sent[t->una++ % TUNNEL_SENDS]);
-	if (d->ahs.runs && t->sent)
-		nic_ahs_forget(d, &t->pool);
+	if (t->sent)
+		nic_ahs_forget(&t->pool);
 	d->host->ud_qpn = 0;
 	*to = *t;
 	memset(t, 0, sizeof(*t));

@@ -9,7 +9,7 @@
  *
  *	nic_lose()	NIC_LOST: from now on nobody calls the NIC
  *	take_down()	QPs, SRQs, MRs and PDs forget the NIC, part by part. Before that, jobs that use something of the
- *			NIC come back, and the thread for address handles ends its job.
+ *			NIC come back, of both workers.
  *	destroy()	NIC_ENDING: the worker destroys everything on the NIC and closes it; a removal may wait for that
  *	look()		NIC_AWAY: each second the worker looks whether a NIC of that name is there (NIC_OPENING)
  *	install()	NIC_UP: the NIC is back. From now on QPs that are made and memory that is registered are the
@@ -45,7 +45,7 @@ struct nic_unplug {
 	TAILQ_HEAD(, nic_qp) qps;
 	SLIST_HEAD(, nic_mr) mrs;
 	LIST_HEAD(, nic_srq) srqs;
-	struct nic_ah_jobs ahs;
+	struct nic_jobs ahs;
 	struct nic_ud_tunnel ud_tunnel;
 	struct ibv_pd **pd;
 	size_t num_pds, max_pds;
@@ -191,7 +191,7 @@ static void take_ahs(struct nic_unplug *g)
 			nic_ud_leave(d, nq->ud);
 	fast_lock(d->f->host);
 	nic_ud_tunnel_lose(d, &g->ud_tunnel);
-	nic_ahs_take(d, &g->ahs);
+	STAILQ_CONCAT(&g->ahs, &d->ahs_held);
 	fast_unlock(d->f->host);
 }
 
@@ -387,7 +387,6 @@ static void is_up(struct nic_job *job)
 	/* what was told before it was listened to nobody has heard */
 	d->port_is_new = true;
 	fast_unlock(f->host);
-	nic_ahs_go_on(d);
 	if (nic_net_of(d))
 		tunnel_again(d);
 	if (is_other)
@@ -441,7 +440,8 @@ void nic_unplug_work(struct nic_dev *d)
 	d->port_is_new = false;
 	fast_unlock(f->host);
 	/* what they have of it is taken down, too */
-	if (state == NIC_LOST && nic_ahs_rest(d) && !jobs)
+	jobs += nic_ahs_work(d);
+	if (state == NIC_LOST && !jobs)
 		take_down(d);
 	if (state == NIC_DUE)
 		look(d);

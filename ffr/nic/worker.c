@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * worker.c - one thread for work at the NIC that takes long, such as pinning pages, or opening a device or taking it
- * down. Meanwhile the control thread serves others. The control thread gives the jobs, and gets them back in the same
- * order (nic_work()).
+ * worker.c - a thread for calls to the kernel that take long, and the queue of its jobs. Meanwhile the control thread
+ * and the runner serve others. The control thread gets the jobs back in the order in which they were given
+ * (nic_work()).
+ *
+ * A NIC has up to three workers, because none of them may wait for another: one pins pages, opens the NIC and takes it
+ * down; one makes address handles (ah.c), for which the kernel may ask the network for seconds; one calls the kernel's
+ * rdma_cm (cm/ucma.c).
  *
  * The runner starts the worker, in nic_start(), before the runner's seccomp filter. So the worker has the credential
  * that the NIC was opened with, which the kernel demands where a doorbell is a call. And the worker may open files, as
@@ -27,8 +31,6 @@
 #define AGAIN_NS  1000000l /* between two signals of nic_job_await() */
 #define NS_PER_S  1000000000l
 
-STAILQ_HEAD(job_list, nic_job);
-
 struct nic_worker {
 	struct fast_host *host;
 	bool has_thread;
@@ -36,9 +38,9 @@ struct nic_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t news;	/* a job is there, or stop is set */
 	pthread_cond_t is_done; /* a job can come back */
-	struct job_list todo, done;
+	struct nic_jobs todo, done;
 	const struct nic_job *running; /* the job that the thread is in, or NULL */
-	uint32_t num;		       /* [ctl] jobs that were given and have not come back */
+	_Atomic uint32_t num;	       /* jobs that were given and have not come back */
 	bool stop;
 };
 
@@ -98,11 +100,16 @@ static void *worker_main(void *arg)
 struct nic_worker *nic_worker_new(struct fast_host *host)
 {
 	struct nic_worker *w = calloc(1, sizeof(*w));
+	pthread_mutexattr_t attr;
 
 	if (!w)
 		return NULL;
 	w->host = host;
-	pthread_mutex_init(&w->lock, NULL);
+	/* a runner of the class SCHED_FIFO may wait for the lock */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&w->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
 	pthread_cond_init(&w->news, NULL);
 	pthread_cond_init(&w->is_done, NULL);
 	STAILQ_INIT(&w->todo);
@@ -160,7 +167,7 @@ void nic_job_give(struct nic_worker *w, struct nic_job *job)
 
 uint32_t nic_jobs_back(struct nic_worker *w)
 {
-	struct job_list done = STAILQ_HEAD_INITIALIZER(done);
+	struct nic_jobs done = STAILQ_HEAD_INITIALIZER(done);
 	struct nic_job *job;
 
 	pthread_mutex_lock(&w->lock);
@@ -197,6 +204,17 @@ bool nic_job_cancel(struct nic_worker *w, struct nic_job *job)
 	pthread_mutex_unlock(&w->lock);
 	w->num -= j != NULL;
 	return j;
+}
+
+void nic_jobs_cancel(struct nic_worker *w, struct nic_jobs *to)
+{
+	struct nic_job *job;
+
+	pthread_mutex_lock(&w->lock);
+	STAILQ_FOREACH(job, &w->todo, next)
+		w->num--;
+	STAILQ_CONCAT(to, &w->todo);
+	pthread_mutex_unlock(&w->lock);
 }
 
 /* Call with w->lock held. */

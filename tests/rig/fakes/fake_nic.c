@@ -45,6 +45,7 @@ static uint32_t next_qpn, next_key;
 static pthread_mutex_t ah_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ah_free = PTHREAD_COND_INITIALIZER;
 static bool ahs_held;
+static unsigned ahs_waiting; /* calls of create_ah() that have not returned */
 
 int fake_fails(enum fake_nic_call call)
 {
@@ -210,6 +211,16 @@ void fake_nic_hold_ahs(bool hold)
 	ahs_held = hold;
 	pthread_cond_broadcast(&ah_free);
 	pthread_mutex_unlock(&ah_mutex);
+}
+
+unsigned fake_nic_ahs_waiting(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&ah_mutex);
+	n = ahs_waiting;
+	pthread_mutex_unlock(&ah_mutex);
+	return n;
 }
 
 void fake_nic_flush(struct ibv_qp *qp)
@@ -923,8 +934,10 @@ static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct fake_ah *ah = NULL;
 
 	pthread_mutex_lock(&ah_mutex);
+	ahs_waiting++;
 	while (ahs_held)
 		pthread_cond_wait(&ah_free, &ah_mutex);
+	ahs_waiting--;
 	if (!fake_fails(FAKE_create_ah)) {
 		ah = calloc(1, sizeof(*ah));
 		MUST(ah && attr->is_global && attr->port_num >= 1 &&

@@ -118,6 +118,7 @@ unsigned fake_nic_srq_recvs(struct ibv_srq *srq);
 const struct ibv_ah_attr *fake_nic_ah(const struct ibv_ah *ah);
 /* As long as that is so, create_ah() does not return. */
 void fake_nic_hold_ahs(bool hold);
+unsigned fake_nic_ahs_waiting(void); /* so many calls of create_ah() have not returned */
 /* A UD QP gets a datagram: GRH and data to the memory of its oldest receive, which ends. wc: src_qp, flags, ... */
 void fake_nic_datagram(struct ibv_qp *qp, const void *grh_and_data, uint32_t len,
 		       const struct ibv_wc *wc);

@@ -451,7 +451,7 @@ static void by_the_nics_of_both(void **state)
 		}
 }
 
-/* The address handle is made by a thread: until it has one, the wire takes it. */
+/* A worker makes the address handle: until there is one, the wire takes datagrams. */
 static bool datagram(struct hosts *t, int from)
 {
 	static const uint8_t data[SOFT_GRH_SZ + 8];
@@ -462,7 +462,7 @@ static bool datagram(struct hosts *t, int from)
 		if (nic_ud_tunnel_send(&host->r.cont[from], &host->other, &h, data))
 			return true;
 		usleep(1000);
-		CARRIERS_SUM(poll, host->r.f);
+		CARRIERS_DO(work, host->r.f, false);
 	}
 	return false;
 }

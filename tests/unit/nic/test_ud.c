@@ -97,11 +97,12 @@ static void send_one(struct ud *u, const struct ah *ah, uint64_t id, uint32_t le
 	post(u);
 }
 
-/* Turns until the thread that makes address handles has done as much. */
+/* Turns until the worker that makes address handles has done as much. */
 static void run_until_sends(struct ud *u, unsigned num)
 {
 	while (fake_nic_num_sends() < num) {
 		sched_yield();
+		nic_rig_work(&u->n);
 		rig_run(&u->n.r);
 	}
 }
@@ -110,6 +111,7 @@ static void run_until_done(struct ud *u, struct ff_cqe *c)
 {
 	while (!rig_poll(u->n.cq, c)) {
 		sched_yield();
+		nic_rig_work(&u->n);
 		rig_run(&u->n.r);
 	}
 }

@@ -98,6 +98,11 @@ static void bring(struct t *u, void (*change)(uint8_t *data, uint32_t *len))
 	hosts_run(&u->t);
 }
 
+static void work(struct t *u, int host)
+{
+	nic_carrier.work(u->t.h[host].r.f, false);
+}
+
 /* As long as there is no address handle they go by the wire. */
 static void warm_up(struct t *u)
 {
@@ -109,6 +114,7 @@ static void warm_up(struct t *u)
 		if (!fake_nic_num_sends())
 			hosts_expect(&u->t, 1, id, IBV_WC_SUCCESS);
 		sched_yield();
+		work(u, 0);
 		id++;
 	}
 	bring(u, NULL);
@@ -352,11 +358,6 @@ static void rubbish(void **state)
 
 /* ---- a NIC that fails ---------------------------------------------------------------------------------------- */
 
-static void work(struct t *u, int host)
-{
-	nic_carrier.work(u->t.h[host].r.f, false);
-}
-
 /* What it refuses goes by the wire, and the QP is made anew. */
 static void it_refuses_one(void **state)
 {
@@ -471,6 +472,7 @@ static void it_goes_and_comes(void **state)
 		if (fake_nic_num_sends() == n)
 			hosts_expect(&u->t, 1, id, IBV_WC_SUCCESS);
 		sched_yield();
+		work(u, 0);
 	}
 	bring(u, NULL);
 	hosts_expect(&u->t, 1, id - 1, IBV_WC_SUCCESS);

@@ -333,27 +333,21 @@ static void send_to(struct nic_rig *n, struct rig_qp *q, const struct mr *mr, co
 	rig_run(&n->r);
 }
 
-/* Turns, until the thread that makes address handles has brought about so many sends. */
+/* Turns, until the worker that makes address handles has brought about so many sends. */
 static void until_sends(struct nic_rig *n, unsigned num)
 {
 	while (fake_nic_num_sends() < num) {
 		sched_yield();
+		nic_rig_work(n);
 		rig_run(&n->r);
 	}
 }
 
-/* The thread makes one, which the fake holds. */
-static void until_in_hand(struct nic_rig *n)
+/* The worker makes a handle, which the fake holds. */
+static void until_in_hand(void)
 {
-	struct nic_ahs *a = &dev_of(n)->ahs;
-	bool busy = false;
-
-	while (!busy) {
+	while (!fake_nic_ahs_waiting())
 		sched_yield();
-		pthread_mutex_lock(&a->mutex);
-		busy = a->busy;
-		pthread_mutex_unlock(&a->mutex);
-	}
 }
 
 /*
@@ -381,7 +375,7 @@ static void a_ud_qp(void **state)
 	send_to(n, q, n->mr, &ah[1], 0x4321, 2);
 	send_to(n, q, n->mr, &ah[0], 0x4321, 3);
 	nic_rig_expect_none(n);
-	until_in_hand(n);
+	until_in_hand();
 	fake_nic.name[0] = NULL;
 	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	nic_rig_events(n);

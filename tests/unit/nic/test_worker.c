@@ -161,9 +161,37 @@ static void one_is_not_wanted(void **state)
 	nic_worker_free(w);
 }
 
+/* All jobs that have not begun are the giver's again, in their order; the one that has begun comes back. */
+static void none_is_wanted(void **state)
+{
+	struct nic_jobs mine = STAILQ_HEAD_INITIALIZER(mine);
+	struct nic_worker *w = with_jobs(run_asleep);
+	int i = 0;
+
+	(void)state;
+	assert_int_equal(nic_worker_start(w), 0);
+	for (int j = 0; j < 4; j++)
+		nic_job_give(w, &jobs[j].job);
+	while (sem_wait(&go)) /* the first one has begun */
+		;
+	nic_jobs_cancel(w, &mine);
+	while (!STAILQ_EMPTY(&mine)) {
+		assert_int_equal(((struct job *)STAILQ_FIRST(&mine))->number, ++i);
+		STAILQ_REMOVE_HEAD(&mine, next);
+	}
+	assert_int_equal(i, 3);
+	assert_int_equal(nic_jobs_back(w), 1);
+	nic_job_await(w, &jobs[0].job);
+	assert_int_equal(nic_jobs_back(w), 0);
+	assert_int_equal(ran, 1);
+	assert_int_equal(back, 1);
+	nic_worker_free(w);
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(without_a_thread_at_once),
 			cmocka_unit_test(by_the_thread_in_order), cmocka_unit_test(nobody_waits),
-			cmocka_unit_test(at_the_end), cmocka_unit_test(one_is_not_wanted));
+			cmocka_unit_test(at_the_end), cmocka_unit_test(one_is_not_wanted),
+			cmocka_unit_test(none_is_wanted));
 }
