@@ -428,6 +428,41 @@ static void a_ud_qp(void **state)
 	obj_remove(&n->s->s.tab[OBJ_AH], &here.o);
 }
 
+/* A handle that waits for its turn is not made any more. The datagrams that wait for handles are lost. */
+static void handles_that_wait(void **state)
+{
+	static const uint8_t far[2][16] = { { 0xfd, 1, [15] = 2 }, { 0xfd, 1, [15] = 3 } };
+	struct nic_rig *n = *state;
+	struct rig_qp *q[2];
+	struct ah ah[2];
+
+	fake_nic_hold_ahs(true);
+	for (int i = 0; i < 2; i++) {
+		q[i] = ud_qp(n);
+		ah_add(n, &ah[i], gid_nic_index(&n->r.cont[0]), far[i]);
+		send_to(n, q[i], n->mr, &ah[i], 0x4321, (uint64_t)i);
+	}
+	until_in_hand();
+	fake_nic.name[0] = NULL;
+	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	nic_rig_events(n);
+	fake_nic_hold_ahs(false);
+	while (fake_nic.contexts) {
+		sched_yield();
+		nic_rig_work(n);
+	}
+	nic_rig_work(n);
+	assert_true(fake_nic_is_clean());
+	assert_int_equal(fake_nic.calls[FAKE_create_ah], 1);
+	rig_run(&n->r);
+	for (int i = 0; i < 2; i++) {
+		nic_rig_expect(n, (uint64_t)i, IBV_WC_SUCCESS);
+		assert_int_equal(q[i]->qp.stats.ud_drops, 1);
+		rig_qp_free(&n->r, q[i]);
+		obj_remove(&n->s->s.tab[OBJ_AH], &ah[i].o);
+	}
+}
+
 /* What is posted between the NIC's end and its being taken down is lost at once. */
 static void a_datagram_in_between(void **state)
 {
@@ -644,6 +679,6 @@ int main(void)
 			NIC_TEST(each_call_may_fail), NIC_TEST(errors_at_the_end),
 			cmocka_unit_test(the_router_ends),
 			cmocka_unit_test(in_the_midst_of_a_batch), NIC_TEST(a_ud_qp),
-			NIC_TEST(a_datagram_in_between), NIC_TEST(an_srq),
-			NIC_TEST(an_srq_that_is_shared), cmocka_unit_test(rates));
+			NIC_TEST(handles_that_wait), NIC_TEST(a_datagram_in_between),
+			NIC_TEST(an_srq), NIC_TEST(an_srq_that_is_shared), cmocka_unit_test(rates));
 }
