@@ -2,15 +2,15 @@
 /*
  * comp.c - completions of the NIC, brought to the containers' CQs. Runner. [lock]
  *
- * Each of the NIC's two queues of a QP completes in order, so a completion is of the oldest entry; its
- * place in the wr_id is compared with that, and its life with the QP's, so that what a former life has left
- * in the CQ means nothing.
+ * Each of the NIC's two queues of a QP completes in order, so a completion must be of the oldest entry. Its wr_id has
+ * the entry's place in the queue and the QP's life. A completion with another place or life is left from before a
+ * RESET, and is ignored.
  */
 #include "ffr/nic/nic.h"
 
 #define DRAIN_TURNS 4096u
 
-/* The oldest WR has ended so. */
+/* The oldest WR has ended with this status. */
 static void sent_one(struct fast *f, struct nic_qp *nq, enum ibv_wc_status st, uint32_t vendor_err)
 {
 	struct qp *qp = nq->qp;
@@ -51,7 +51,7 @@ static void on_sent(struct fast *f, struct nic_qp *nq, const struct ibv_wc *wc)
 	nic_unposted(f, nq);
 }
 
-/* A receive of that wr_id has ended so. */
+/* The receive of that wr_id has ended with this status. */
 static void ended_recv(struct fast *f, struct qp *qp, uint64_t id, enum ibv_wc_status st,
 		       enum ff_vendor_err why, const struct recv_info *info)
 {
@@ -83,7 +83,7 @@ void nic_received(struct fast *f, struct nic_qp *nq, uint64_t id, const struct i
 		.byte_len = wc->byte_len,
 		.src_qp = wc->src_qp,
 		.imm = wc->imm_data,
-		/* whether the sender asked for an event the NIC does not tell */
+		/* the NIC does not tell whether the sender asked for an event, so assume it */
 		.flags = (uint8_t)((wc->wc_flags & IBV_WC_WITH_IMM ? FF_CQE_IMM : 0) |
 				   (wc->wc_flags & IBV_WC_WITH_INV ? FF_CQE_INV : 0) |
 				   FF_CQE_SOLICITED),
@@ -114,7 +114,7 @@ static void on_received(struct fast *f, struct nic_qp *nq, const struct ibv_wc *
 		nic_recv_fill_all(f, nq);
 }
 
-/* The NIC's QP of that number. What is left of one that was destroyed may have that of one that is not on the NIC. */
+/* The NIC's QP of that number, or NULL. A QP that is not on the NIC may have the number of a QP that was destroyed. */
 static struct qp *qp_of(const struct nic_dev *d, uint32_t num)
 {
 	struct qp *qp = qp_by_num(&d->f->host->qps, nic_index(d), num);

@@ -31,7 +31,7 @@ static int fail(const struct nic_dev *d, const char *what, int err)
 	return -err;
 }
 
-/* The device; d->list stays, for it is a part of that. */
+/* Find the NIC's device. It is a part of d->list, which stays therefore. */
 static struct ibv_device *find(struct nic_dev *d)
 {
 	const char *name = d->conf->name;
@@ -45,7 +45,7 @@ static struct ibv_device *find(struct nic_dev *d)
 	return NULL;
 }
 
-/* How much a QP takes inline is told by none but a QP. */
+/* Only a QP tells how much it takes inline, so make one. */
 static void probe_inline(struct nic_dev *d)
 {
 	struct ibv_pd *pd = d->lib.alloc_pd(d->ctx);
@@ -76,7 +76,7 @@ static void probe_inline(struct nic_dev *d)
 #define RXE_VENDOR_ID 0xffffffu /* drivers/infiniband/sw/rxe/rxe_param.h */
 #define SIW_VENDOR_ID 0x626d74u /* drivers/infiniband/sw/siw/siw.h */
 
-/* What only newer libraries and NICs tell. */
+/* Ask what the NIC can do with on-demand memory. Only newer libraries and NICs tell. */
 static void look_at_odp(struct nic_dev *d)
 {
 	struct verbs_context *v = verbs_get_ctx_op(d->ctx, query_device_ex);
@@ -87,7 +87,7 @@ static void look_at_odp(struct nic_dev *d)
 		d->odp = ex.odp_caps;
 }
 
-/* What the NIC is and has. */
+/* Find out what the NIC is and has. 0 or -errno */
 static int look_at(struct nic_dev *d)
 {
 	int err = d->lib.query_device(d->ctx, &d->attr);
@@ -117,7 +117,7 @@ static int set_nonblocking(int fd)
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? errno : 0;
 }
 
-/* Not all drivers tell who has a NIC open that it goes; its device file goes with it. */
+/* Not all drivers tell those who have the NIC open that it goes. But its device file always goes. */
 static void watch_node(struct nic_dev *d)
 {
 	d->node_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -138,7 +138,7 @@ int nic_dev_open(struct nic_dev *d)
 	d->node_fd = -1;
 	if (!is_known)
 		d->device = find(d);
-	watch_node(d); /* before it is open: whatever happens to it afterwards is told */
+	watch_node(d); /* before the NIC is open, so that no removal is missed */
 	d->ctx = d->device ? d->lib.open_device(d->device) : NULL;
 	if (!d->ctx)
 		err = fail(d, "cannot be opened", errno);
@@ -205,7 +205,7 @@ static int look_first(struct nic_dev *d)
 				    ENODEV) :
 			       fail(d, "cannot be opened", errno);
 	err = look_at(d);
-	/* the runner opens it again: the kernel lets only who has opened it ring its doorbells */
+	/* the runner opens the NIC again, because the kernel lets only the opener ring the NIC's doorbells */
 	d->lib.close_device(d->ctx);
 	d->ctx = NULL;
 	return err;
@@ -392,7 +392,7 @@ static void pd_back(struct nic_job *job)
 	free(job);
 }
 
-/* Behind the MRs of it that the worker has yet. */
+/* The worker frees the PD, after the jobs of the PD's MRs that it may still have. */
 void nic_pd_break(struct pd *pd)
 {
 	struct nic_dev *d = nic_of(pd->o.ses->cont);
@@ -431,7 +431,7 @@ struct nic_cq *nic_cq_get(struct nic_dev *d, const struct container *c, uint32_t
 	cq->used = n;
 	fast_lock(f->host);
 	LIST_INSERT_HEAD(&d->cqs, cq, entry);
-	fast_kick(f); /* a runner that sleeps has not armed it */
+	fast_kick(f); /* a runner that sleeps has not armed this CQ */
 	fast_unlock(f->host);
 	return cq;
 }
@@ -445,9 +445,9 @@ void nic_cq_put(struct nic_cq *cq, uint32_t n)
 	if (cq->used)
 		return;
 	fast_lock(f->host);
-	nic_heard(d); /* of it: an event that is not acknowledged keeps it */
+	nic_heard(d); /* the CQ cannot be destroyed before its events are acknowledged */
 	LIST_REMOVE(cq, entry);
-	fast_kick(f); /* what was heard may have been meant for it */
+	fast_kick(f); /* the events may have been of other CQs, which the runner is to poll */
 	fast_unlock(f->host);
 	if (d->lib.destroy_cq(cq->cq))
 		log_err("NIC %s: a CQ cannot be destroyed: %m", d->host->name);

@@ -65,7 +65,7 @@ void nic_look_at_port(struct nic_dev *d)
 	now.gid = d->gid;
 	now.gid_index = d->gid_index;
 
-	/* the address of one of iWARP is read when it is opened: this thread may not ask for it */
+	/* the worker reads the address of an iWARP NIC when it opens the NIC: this thread may not ask for it */
 	if (!err && !d->is_iwarp && !has_gid(&now)) {
 		err = nic_choose_gid(&now);
 		if (err)
@@ -116,7 +116,7 @@ static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_typ
 			comp_async_qp(f, qp, type);
 		qp->comm_est_sent = true;
 		break;
-	default: /* SQ_DRAINED and LAST_WQE_REACHED the router tells itself; paths do not migrate */
+	default: /* the router itself tells SQ_DRAINED and LAST_WQE_REACHED; paths do not migrate */
 		break;
 	}
 }
@@ -193,7 +193,7 @@ void nic_events(struct nic_dev *d)
 {
 	struct ibv_async_event ev;
 
-	/* after a fatal one it is still acknowledged: who destroys the object waits for that */
+	/* also a fatal event is acknowledged, because destroying the object waits for that */
 	while (nic_is_up(d) && !d->lib.get_async_event(d->ctx, &ev)) {
 		on_event(d, &ev);
 		d->lib.ack_async_event(&ev);

@@ -15,7 +15,7 @@ static int symbol(void *dl, const char *name, void *to, const char **why)
 	return p ? 0 : -ENOSYS;
 }
 
-/* libibverbs has loaded it by itself where there is such a NIC; its own calls are found by its name. */
+/* Where there is an mlx5 NIC, libibverbs has loaded libmlx5. Its own functions are found by its name. */
 static void mlx5_load(struct nic_lib *lib)
 {
 	void *dl = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -38,7 +38,7 @@ int nic_lib_load(struct nic_lib *lib, const char **why)
 		*why = dlerror();
 		return -ENOENT;
 	}
-	/* containers' own library has that name, too, and would ask this router */
+	/* the library for containers has the same name, and would ask this router */
 	if (dlsym(dl, "ibv_malloc")) {
 		*why = "the libibverbs.so.1 that is found is freeflow's for containers, not the host's";
 		return -EINVAL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * lib.h - the host's libibverbs, as far as the router calls it. lib.c loads it when the configuration names a
- * NIC, so that hosts without one need none; a test puts functions of its own in its place. What the header
- * has as inline functions (posting, polling, arming) goes by the context's ops and needs no place here.
+ * lib.h - the host's libibverbs, as far as the router calls it. lib.c loads the library when the configuration names a
+ * NIC, so that hosts without a NIC need no library. A test puts functions of its own in its place. Inline functions of
+ * the library's header (posting, polling, arming) call the context's ops and need no place here.
  */
 #ifndef FFR_NIC_LIB_H
 #define FFR_NIC_LIB_H
@@ -75,7 +75,7 @@ struct nic_lib {
 	} mlx5;
 };
 
-/* 0, or -errno with *why: there is none, or it is not what it should be. It stays loaded. */
+/* Load the library, for good. 0; or -errno, and *why says what is wrong with it */
 int nic_lib_load(struct nic_lib *lib, const char **why);
 
 #endif

@@ -142,7 +142,7 @@ static int map_pages(const struct nic_dev *d, struct nic_mr *nm, const struct mr
 	return view_pages_map(mr, (void *)(uintptr_t)home, &nm->pages);
 }
 
-/* Where the NIC finds the MR's bytes: NULL with *err. */
+/* The place where the NIC finds the MR's bytes. NULL: there is none; *err is why. */
 static uint8_t *place(struct nic_dev *d, struct nic_mr *nm, struct mr *mr, int *err)
 {
 	uint8_t *host = NULL;
@@ -160,7 +160,7 @@ static uint8_t *place(struct nic_dev *d, struct nic_mr *nm, struct mr *mr, int *
 	return *err ? NULL : (uint8_t *)nm->window + (mr->addr & PAGE_MASK);
 }
 
-/* One that is to be registered: it has its pages in a row, *host. NULL: it has not. */
+/* The NIC's part of an MR that is to be registered, with the MR's pages in a row at *host. NULL: errno */
 static struct nic_mr *nic_mr_prepare(struct nic_dev *d, struct mr *mr, uint8_t **host)
 {
 	struct ibv_pd *pd = nic_pd(d, mr->pd);
@@ -187,7 +187,7 @@ static void tell_refused(const struct mr *mr)
 		   mr->o.ses->cont->name, (unsigned long long)mr->length);
 }
 
-/* Register it. NULL: the NIC has it not. */
+/* Register the MR. NULL: the NIC did not take it. */
 static struct nic_mr *nic_mr_new(struct nic_dev *d, struct mr *mr)
 {
 	uint8_t *host;
@@ -206,7 +206,7 @@ static struct nic_mr *nic_mr_new(struct nic_dev *d, struct mr *mr)
 	return NULL;
 }
 
-/* Peers are told the rkey; of an MR that none may reach there may be no such. */
+/* The MR's key. Peers are told the rkey; an MR that no peer may reach may have none. */
 static uint32_t key_of(const struct nic_mr *nm)
 {
 	return nm->ib->rkey ? nm->ib->rkey : nm->ib->lkey;
@@ -331,7 +331,7 @@ static void reg_run(struct nic_job *job)
 	leave_home(r->d, r->nm);
 }
 
-/* Once more, since its key is taken. False: there were too many, or it cannot be; then r->nm is NULL. */
+/* Register the MR once more, because its key is taken. False: it cannot be done, and r->nm is NULL. */
 static bool reg_again(struct reg *r)
 {
 	r->misfit[r->num_misfits++] = r->nm;
@@ -391,7 +391,7 @@ bool nic_mr_make_later(struct mr *mr, struct carrier_later *l)
 	return true;
 }
 
-/* The end of one. */
+/* The end of a registration. */
 struct dereg {
 	struct nic_job job;
 	struct nic_lib *lib;
@@ -438,7 +438,7 @@ bool nic_mr_break_later(struct mr *mr, struct carrier_later *l)
 
 void nic_mr_break(struct mr *mr)
 {
-	/* the pages that it has pinned stay until then, whoever unmaps them */
+	/* pinned pages stay until the NIC has let go of them, even if somebody unmaps them */
 	if (mr->backend && !nic_mr_break_later(mr, NULL))
 		nic_mr_free(&nic_of(mr->o.ses->cont)->lib, mr->backend);
 	mr->backend = NULL;
@@ -446,7 +446,7 @@ void nic_mr_break(struct mr *mr)
 	return_paged(mr);
 }
 
-/* The NIC has the pages come when it can: what it says of it is nobody's to hear. */
+/* The NIC makes pages present if it can. Advice has no result, so nobody looks at the answer. */
 void nic_mr_advise(struct mr *mr, const struct ff_advise_mr_req *req)
 {
 	const struct nic_dev *d = nic_of(mr->o.ses->cont);

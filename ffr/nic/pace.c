@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * pace.c - the NIC's own rate limits, beneath the router's: how fast a container's packets leave it. Control
+ * pace.c - the NIC's own rate limits, beside the router's: how fast a container's packets leave the NIC. Control
  * thread, no lock.
  *
- * What a container sends the router counts before the NIC gets it (rate.h); the NIC then sends that at the speed
- * of its link, in bursts, and it answers READs of others without asking anybody. Two ways to have it do better:
+ * The router counts what a container sends before the NIC gets it (rate.h). The NIC then sends at the speed of its
+ * link, in bursts, and answers READs of others without asking anybody. Two functions of NICs improve on this:
  *
- * - mlx5 has scheduling elements (mlx5dv_sched_node_create(3)): for each tenant a node and for each of its
- *   containers a leaf below that, of what they send and of what they are read; all their QPs are joined to those.
- *   The NIC enforces serve_rate there, which nothing else can, and spreads what is sent.
- * - other NICs may have packet pacing (ibv_modify_qp_rate_limit(3)), a rate for each QP.
+ * - mlx5 has scheduling elements (mlx5dv_sched_node_create(3)). Each tenant has a node, and each of its containers has
+ *   a leaf below the node, for each direction: what QPs send, and what is read from them. All QPs of the container are
+ *   joined to its leaves. The NIC enforces serve_rate there, which nothing else can, and spreads what is sent.
+ * - Other NICs may have packet pacing (ibv_modify_qp_rate_limit(3)), which is a rate for each QP.
  *
- * tx_rate counts what the program sends, without headers, and exactly; the NIC counts packets. So for what is sent it
- * gets HEADERS times the rate: it only spreads, and the router's count is the limit.
+ * tx_rate counts the bytes of programs exactly, without headers, and the NIC counts packets. So the NIC gets HEADERS
+ * times the rate for what is sent: the NIC only spreads, and the router's count is the limit.
  *
- * A NIC that refuses any of it does without: the log says so once.
+ * If the NIC refuses, the router's count is the only limit. The log says so once.
  */
 #include "ffr/nic/nic.h"
 
@@ -76,7 +76,7 @@ static void no_more(struct nic_dev *d, const char *what, int err)
 	d->pace_failed = true;
 }
 
-/* Of a NIC that is gone that is nothing new. */
+/* A scheduling element stays in the NIC. If the NIC was removed, nobody needs to know. */
 static void tell_kept(const struct nic_dev *d)
 {
 	if (!d->is_quiet)
@@ -209,7 +209,7 @@ static int leaves_make(struct nic_dev *d, struct nic_pace *p)
 	return 0;
 }
 
-/* Whether the rate is another than the NIC was told. */
+/* Is the rate another one than the NIC was told? Note the new one. */
 static bool is_new(uint32_t *told, const struct ffo_limits *l, enum pace_dir dir)
 {
 	uint32_t mbit = mbit_of(l, dir);
@@ -252,7 +252,7 @@ static bool can_pace(const struct nic_dev *d, const struct nic_qp *nq)
 	return d->pacing.qp_rate_limit_max && d->pacing.supported_qpts & 1u << nq->qp->type;
 }
 
-/* What the NIC can do of it. */
+/* The rate for a QP, within what the NIC can do; 0: none */
 static uint32_t kbit_of(const struct nic_dev *d, const struct ffo_limits *l)
 {
 	uint32_t kbit = rate_in(HEADERS * l->tx_rate, 1000);

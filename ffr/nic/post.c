@@ -12,7 +12,7 @@
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* The same bytes as the NIC has them. */
+/* Translate an SGE to the NIC's lkey and address. */
 static enum ff_vendor_err to_nic(const struct container *c, const struct pd *pd,
 				 const struct ff_sge *sge, uint32_t access, struct ibv_sge *to)
 {
@@ -133,7 +133,7 @@ static enum ibv_wc_status build(const struct nic_dev *d, const struct qp *qp,
 	*why = build_data(qp, to);
 	if (*why)
 		return IBV_WC_LOC_PROT_ERR;
-	/* to where it reads, which is one place with iWARP */
+	/* a READ of iWARP has one place for its data */
 	if (d->is_iwarp && wr->opcode == FF_OP_READ && to->num_sge > d->attr.max_sge_rd) {
 		*why = FF_VERR_BAD_SGE;
 		return IBV_WC_LOC_QP_OP_ERR;
@@ -141,7 +141,7 @@ static enum ibv_wc_status build(const struct nic_dev *d, const struct qp *qp,
 	return IBV_WC_SUCCESS;
 }
 
-/* A WR at the end of the queue, in which it becomes valid with all others of the batch. */
+/* Put a WR at the end of the NIC's queue. The NIC gets all WRs of the batch at once. */
 static void put(struct ibv_qp_ex *ex, const struct ibv_send_wr *wr)
 {
 	ex->wr_id = wr->wr_id;
@@ -258,13 +258,13 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	if (d->is_iwarp)
 		nic_recv_fill_all(f, nq);
 	wr = batch_place(d, nq);
-	/* what was posted for that may not have been taken: this one has been flushed, or will be */
+	/* if the NIC did not take the batch, the QP is in ERR, and this WR has been flushed or will be */
 	if (qp->state != IBV_QPS_RTS)
 		return qp->busy ? POST_WAIT : POST_DONE;
 	if (nq->unposted)
 		return wait_for_one(nq);
 	st = build(d, qp, wr, &why);
-	if (st != IBV_WC_SUCCESS) { /* in its turn */
+	if (st != IBV_WC_SUCCESS) { /* the error comes after the completions of earlier WRs */
 		if (nq->una != nq->tail)
 			return wait_for_one(nq);
 		comp_send(f, qp, st, why);
@@ -284,7 +284,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	qp->in_flight++;
 	qp->busy = false;
 	f->bytes_moved += qp->wr->length;
-	/* the next WR's data will be where this one's is */
+	/* the next WR's inline data will be in the same place */
 	if (wr->send_flags & IBV_SEND_INLINE && !nq->ex)
 		nic_batch_post(d);
 	return POST_SENT;
@@ -301,7 +301,7 @@ static bool recv_post(struct nic_qp *nq, struct recv_wr *rwr, bool is_bad)
 	struct ibv_recv_wr wr = { .sg_list = sge }, *bad;
 	uint32_t place = nq->recv_tail % nq->recv_depth;
 
-	/* one whose memory is not what it says is there for an error, when a message comes */
+	/* a receive with wrong memory has no SGE, so a message that comes for it ends with an error */
 	if (is_bad ||
 	    all_to_nic(nq->qp, rwr->sge, rwr->num_sge, IBV_ACCESS_LOCAL_WRITE, sge, &wr.num_sge))
 		wr.num_sge = 0;

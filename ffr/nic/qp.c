@@ -17,7 +17,7 @@
 
 /* ---- making it -------------------------------------------------------------------------------------- */
 
-/* XRC's are the software device's. */
+/* QPs of XRC are the software device's. */
 static bool is_for_nic(const struct qp *qp)
 {
 	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC;
@@ -47,8 +47,8 @@ static struct ibv_qp_init_attr init_of(const struct nic_dev *d, const struct nic
 }
 
 /*
- * With ibv_wr_*(). NULL: not so. For mlx5 only: with rxe of rdma-core 44 the second SGE of a WR that is made by them
- * arrived in part (tests/vm/nic-memory.sh, 8 bytes in two SGEs).
+ * Create a QP for ibv_wr_*(). NULL: the NIC has no such QPs. Only mlx5 gets one, because rxe of rdma-core 44 loses a
+ * part of the second SGE of WRs that ibv_wr_*() makes (tests/vm/nic-memory.sh, 8 bytes in two SGEs).
  */
 static struct ibv_qp *create_ex(struct nic_dev *d, struct ibv_pd *pd,
 				const struct ibv_qp_init_attr *attr)
@@ -77,7 +77,7 @@ static struct ibv_qp *create_ex(struct nic_dev *d, struct ibv_pd *pd,
 static struct ibv_qp *create(struct nic_dev *d, struct ibv_pd *pd,
 			     const struct ibv_qp_init_attr *init)
 {
-	struct ibv_qp_init_attr attr = *init; /* what it has been given is written there */
+	struct ibv_qp_init_attr attr = *init; /* create_qp() writes the QP's real depths there */
 	struct ibv_qp *ib = NULL;
 
 	if (attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC)
@@ -87,8 +87,8 @@ static struct ibv_qp *create(struct nic_dev *d, struct ibv_pd *pd,
 }
 
 /*
- * In the router's table each low part of a number has one place. Those that do not fit
- * are kept until one does, for the NIC would give the same number again.
+ * In the router's table each low part of a number has one place. QPs whose numbers do not fit are kept until one fits,
+ * because the NIC would give the same number again.
  */
 struct ibv_qp *nic_create_fitting(struct nic_dev *d, const struct qp_table *t, struct ibv_pd *pd,
 				  struct ibv_qp_init_attr *attr)
@@ -148,7 +148,7 @@ static void made(struct nic_qp *nq)
 	nq->qp->nic = nq;
 }
 
-/* Without a part on the NIC it is as good, between containers. */
+/* Without a part on the NIC a UD QP still reaches containers, so this does not fail. */
 static int ud_make(struct nic_dev *d, struct qp *qp)
 {
 	bool has_part = d->f->host->nic_direct && !d->is_iwarp;
@@ -180,7 +180,7 @@ int nic_qp_make(struct fast *f, struct qp *qp)
 		return -ENOMEM;
 	if (qp->srq) {
 		nq->ns = nic_srq_get(f, qp->srq);
-		if (!nq->ns) { /* it reaches containers */
+		if (!nq->ns) { /* the QP reaches containers */
 			free(nq);
 			return 0;
 		}
@@ -198,7 +198,7 @@ int nic_qp_make(struct fast *f, struct qp *qp)
 		nq->ib = nic_create_fitting(d, &f->host->qps, pd, &attr);
 	}
 	if (nq->ib) {
-		/* of others' QPs libibverbs does not know whether they have those, and looks at what is behind them */
+		/* of QPs of other drivers libibverbs would read beyond the struct */
 		nq->ex = nic_is_mlx5(d) ? d->lib.qp_to_qp_ex(nq->ib) : NULL;
 		nic_pace_get(d, nq);
 		made(nq);
@@ -220,7 +220,8 @@ void nic_qp_break(struct qp *qp)
 
 /* ---- its states --------------------------------------------------------------------------------------- */
 
-#define HOST_HOPS 64 /* between hosts' NICs; what a container says is about its own network */
+/* The hop limit between hosts' NICs, since a container's own is about the containers' network. */
+#define HOST_HOPS 64
 
 struct ibv_ah_attr nic_ah_attr(const struct nic_dev *d, const struct nic_qp *nq,
 			       const struct ff_ah_attr *a)
@@ -309,7 +310,7 @@ int nic_to_rts(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a)
 	return err;
 }
 
-/* What of these attributes is new to the NIC and may change in RTS. */
+/* The mask of the attributes that are new to the NIC and may change in RTS. */
 static int changed(const struct qp *qp, const struct ff_qp_attr *a, struct ibv_qp_attr *attr)
 {
 	int mask = 0;
@@ -331,7 +332,7 @@ static int from_sqe(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_att
 	return d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE | changed(nq->qp, a, &attr));
 }
 
-/* What a QP in SQD may change besides. The NIC's own is in RTS then, for the router only gives it no more WRs. */
+/* A QP in SQD may change these attributes. The NIC's QP stays in RTS then: the router gives it no more WRs. */
 bool nic_is_for_sqd(const struct ff_qp_attr *old, const struct ff_qp_attr *a)
 {
 	return memcmp(&old->ah, &a->ah, sizeof(a->ah)) || old->timeout != a->timeout ||
@@ -340,7 +341,7 @@ bool nic_is_for_sqd(const struct ff_qp_attr *old, const struct ff_qp_attr *a)
 	       old->max_dest_rd_atomic != a->max_dest_rd_atomic;
 }
 
-/* In RTS or SQD it gets other attributes. 0 or an errno. */
+/* Give the NIC's QP other attributes, in RTS or SQD. 0 or an errno */
 static int change(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
@@ -403,7 +404,7 @@ int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 	return 0;
 }
 
-/* One step of several at once may fail after RTR, and then none has happened. */
+/* If one of several steps at once fails after RTR, none of them has happened. */
 static int prepare_rts(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 {
 	int err = nic_to_rts(nq->d, nq, a);
@@ -413,7 +414,7 @@ static int prepare_rts(struct fast *f, struct nic_qp *nq, const struct ff_qp_att
 	return -err;
 }
 
-/* One that was made while the NIC was away, or has lost it: is it refused such a path? */
+/* Refuse a path that only the NIC can carry, if the QP has no part on the NIC. 0 or -errno */
 static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_qp_attr *attr)
 {
 	const struct nic_dev *d = nic_of(qp->o.ses->cont);
@@ -464,7 +465,7 @@ int nic_qp_prepare(struct fast *f, struct qp *qp, const struct ff_qp_attr *attr,
 		return -from_sqe(d, nq, attr);
 	if (next == IBV_QPS_RTS || (next == IBV_QPS_SQD && now == IBV_QPS_SQD))
 		return -change(d, nq, attr);
-	/* nobody hears of completions from now on: the container gets its answer after the NIC's QP has stopped */
+	/* the container gets its answer after the NIC's QP has stopped, so no completion follows it */
 	if (next != IBV_QPS_RESET)
 		return 0;
 	nic_srq_leave(nq);
@@ -498,7 +499,7 @@ void nic_on_end(struct timer *t)
 	nic_wake(d->f);
 }
 
-/* [lock] The next one that is to be taken to ERR now. */
+/* [lock] The next QP that is to be taken to ERR now, or NULL. */
 static struct nic_qp *next_to_end(struct nic_dev *d)
 {
 	struct nic_qp *nq = TAILQ_FIRST(&d->to_end);
@@ -514,7 +515,7 @@ static struct nic_qp *next_to_end(struct nic_dev *d)
 	return nq;
 }
 
-/* QPs of which nic_end_later() was called. */
+/* Take the QPs of nic_end_later() to ERR. */
 static void end_all(struct nic_dev *d)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -527,13 +528,13 @@ static void end_all(struct nic_dev *d)
 		fast_unlock(f->host);
 		if (!nq)
 			return;
-		/* objects go by this thread only, so it is there */
+		/* only this thread ends objects, so the QP is there */
 		if (d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
 			log_err("NIC %s: a QP cannot be taken to ERR: %m", d->host->name);
 		if (!nq->cq->is_broken && !d->is_siw)
 			continue;
 		fast_lock(f->host);
-		nic_cq_drain(nq->cq); /* of siw no more comes */
+		nic_cq_drain(nq->cq); /* siw brings no more completions */
 		if (nq->qp->state == IBV_QPS_ERR)
 			nic_qp_flush(f, nq);
 		fast_unlock(f->host);
@@ -562,7 +563,7 @@ void nic_work(struct fast *f, bool all)
 
 /* ---- what follows from it [lock] ------------------------------------------------------------------------ */
 
-/* Has all ended that is to be flushed? In SQE receives go on. */
+/* Has the NIC ended all that is to be flushed? In SQE receives go on. */
 static bool is_idle(const struct nic_qp *nq)
 {
 	return nq->una == nq->tail &&
@@ -579,7 +580,7 @@ static void start(struct fast *f, struct nic_qp *nq)
 {
 	nq->qp->send = &nic_send;
 	nic_recv_fill_all(f, nq);
-	/* its CQ may not have been armed when the runner fell asleep: it was nobody's, or is new */
+	/* when the runner fell asleep, nobody used this CQ, or it was not there, so it may not be armed */
 	fast_kick(f);
 }
 

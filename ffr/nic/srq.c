@@ -150,11 +150,11 @@ void nic_srq_leave(struct nic_qp *nq)
 		nq->srq_use = SRQ_LEAVING;
 	fast_unlock(f->host);
 	if (nq->d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
-		return; /* it is in RESET: it has none */
+		return; /* the QP is in RESET and has no receive */
 	fast_lock(f->host);
 	for (unsigned i = 0; i < LEAVE_POLLS && nic_poll(nq->d); i++)
 		;
-	fast_kick(f); /* what came for others */
+	fast_kick(f); /* completions of other QPs came as well */
 	fast_unlock(f->host);
 }
 
@@ -220,7 +220,7 @@ static bool give(struct nic_srq *ns, const struct recv_wr *rwr)
 	uint32_t place = ns->free[ns->num_free - 1];
 	struct nic_srq_recv *r = nic_srq_recv(ns, place);
 
-	/* one whose memory is not what it says is there for an error, when a message comes */
+	/* a receive with wrong memory has no SGE, so a message that comes for it ends with an error */
 	if (nic_sges(srq->o.ses->cont, srq->pd, rwr->sge, rwr->num_sge, IBV_ACCESS_LOCAL_WRITE, sge,
 		     &wr.num_sge))
 		wr.num_sge = 0;
@@ -259,7 +259,8 @@ static bool fill(struct fast *f, struct nic_srq *ns)
 				return true;
 			if (fast_take_ahead(f, srq, &rwr) != FETCH_OK)
 				return false;
-			if (!give(ns, &rwr)) { /* the others go on with it */
+			if (!give(ns,
+				  &rwr)) { /* the software device's QPs go on with the receive */
 				fast_srq_untake(srq);
 				nic_srq_broken(f, ns);
 				return false;
@@ -311,7 +312,7 @@ static struct nic_srq *by_id(const struct nic_dev *d, const struct qp *qp, uint1
 	return NULL;
 }
 
-/* Does the QP take part in it? What a former life has left is flushed, and this one does not hear of it. */
+/* Is the completion for the QP? A flushed receive of a QP that is not in ERR is left from before its RESET. */
 static bool is_for(const struct qp *qp, const struct nic_srq *ns, const struct ibv_wc *wc)
 {
 	const struct nic_qp *nq = qp ? qp->nic : NULL;
@@ -353,7 +354,7 @@ static int older(const void *a, const void *b, void *arg)
 	return x > y ? -1 : x < y;
 }
 
-/* The ring's entry before its head is that one again. */
+/* Put the receive into the ring again, before its head. */
 static void put_back(struct srq *srq, const struct nic_srq_recv *r)
 {
 	uint32_t i = --srq->head;

@@ -3,14 +3,15 @@
  * ud.c - datagrams by the NIC: what a UD QP sends from the NIC's GID, and what comes to its number from the NIC's
  * network.
  *
- * A UD QP talks to many, by both ways, so its receives cannot be given to the NIC: the software device fills them.
- * The NIC's QP has memory of the router's instead. A datagram that comes is copied from there into the receive
- * that is next, by the same function as one of another host, with the GRH that the NIC has put before it; the
- * buffer is the NIC's again at once. What is sent is gathered into such a buffer, so that memory of any kind may
- * be sent from; when the NIC has it, it is reported as sent: the router keeps what the NIC needs. So the order
- * of completions is that of the ring, whatever way each datagram goes.
+ * A UD QP talks to many peers, by the NIC and by the software device, and the software device needs its receives. So
+ * the NIC's QP has buffers of the router's instead. A datagram that comes is copied from a buffer into the next
+ * receive, by the same function as a datagram of another host, with the GRH that the NIC has put before it. The NIC
+ * gets the buffer back at once. The router gathers what is sent into such a buffer, so memory of any kind can be sent.
+ * A datagram counts as sent when the NIC has it, because the router keeps what the NIC needs. So the order of
+ * completions is the order of the ring, whichever carrier a datagram has.
  *
- * Buffers are a QP's own, and a container's are limited in number: a flood costs its own datagrams only.
+ * Each QP has its own buffers, and a container has a limited number, so a flood costs only the container's own
+ * datagrams.
  */
 #include "ffr/nic/nic.h"
 
@@ -72,7 +73,7 @@ static size_t ud_size(const struct nic_ud *u)
 	return (n + FF_PAGE - 1) & ~((size_t)FF_PAGE - 1);
 }
 
-/* As many buffers as its container may still have. False: too few. */
+/* Choose the number of buffers, within what the container may still have. False: that is too few. */
 static bool choose_size(const struct nic_dev *d, struct nic_ud *u, const struct qp *qp)
 {
 	size_t left = UD_MEM - u->pool->bytes;
@@ -102,7 +103,7 @@ static bool memory_new(const struct nic_dev *d, struct nic_ud *u)
 	return u->mr;
 }
 
-/* All receives are the router's. */
+/* Note that the NIC has none of the receive buffers. */
 static void take_all(struct nic_ud *u)
 {
 	for (u->num_free = 0; u->num_free < u->num_recv; u->num_free++)
@@ -200,7 +201,7 @@ int nic_ud_make(struct nic_qp *nq)
 
 /* ---- receives [lock] ------------------------------------------------------------------------------------ */
 
-/* The NIC gets those that it has not. False: it does not take them. */
+/* Give the NIC all free receive buffers. False: the NIC does not take them. */
 static bool give_recvs(struct nic_qp *nq)
 {
 	struct nic_ud *u = nq->ud;
@@ -255,7 +256,7 @@ static void on_received(struct fast *f, struct nic_qp *nq, const struct ibv_wc *
 	    wc->byte_len <= u->recv_size)
 		deliver(f, nq, wc, u->mem + (size_t)place * u->recv_size);
 	u->free[u->num_free++] = (uint16_t)place;
-	/* its own memory was at fault, or the NIC is: nothing is received any more */
+	/* the router's buffer or the NIC is at fault: nothing can be received any more */
 	if (wc->status != IBV_WC_SUCCESS || !give_recvs(nq))
 		fast_qp_error(f, nq->qp, IBV_EVENT_QP_FATAL);
 }
@@ -268,7 +269,7 @@ static bool is_by_nic(const struct qp *qp, const struct ah *ah)
 	       ah->attr.sgid_index == gid_nic_index(qp->o.ses->cont);
 }
 
-/* The datagram at hand is none of the NIC's any more. */
+/* The NIC does not send the datagram at hand any more. */
 static void let_go(struct nic_ud *u)
 {
 	if (u->waits)
@@ -292,7 +293,7 @@ static enum post_result drop(struct fast *f, struct nic_qp *nq)
 	return requester_drop(f, nq->qp);
 }
 
-/* The datagram at hand into the buffer of its place. */
+/* Copy the datagram at hand into the buffer of its place. */
 static enum xfer_result gather(struct fast *f, struct nic_qp *nq, uint8_t *buf,
 			       enum ff_vendor_err *why)
 {
@@ -324,7 +325,7 @@ static int to_nic(struct nic_qp *nq, uint32_t place, uint8_t *buf)
 	return ibv_post_send(nq->ib, &to, &bad);
 }
 
-/* As far as it goes now. */
+/* Send the datagram at hand, as far as this can be done now. */
 static enum post_result go(struct fast *f, struct nic_qp *nq)
 {
 	struct nic_ud *u = nq->ud;
@@ -409,7 +410,7 @@ static void on_sent(struct fast *f, struct nic_qp *nq, const struct ibv_wc *wc)
 		nq->waits = false;
 		fast_qp_activate(f, nq->qp);
 	}
-	/* the router's own buffer and handle: it is the NIC that has failed */
+	/* buffer and handle are the router's own, so the NIC has failed */
 	if (wc->status != IBV_WC_SUCCESS) {
 		nq->qp->stats.ud_drops++;
 		if (wc->status != IBV_WC_WR_FLUSH_ERR)
@@ -442,7 +443,7 @@ int nic_ud_to(struct nic_dev *d, struct ibv_qp *ib, enum ibv_qp_state to, uint32
 	return d->lib.modify_qp(ib, &attr, mask[to]);
 }
 
-/* [lock] All that the NIC had ends without a trace. */
+/* [lock] Forget all datagrams and receive buffers that the NIC had. */
 static void end_all(struct nic_qp *nq)
 {
 	struct nic_ud *u = nq->ud;
@@ -463,7 +464,7 @@ static void ended(struct fast *f, struct nic_qp *nq)
 	fast_unlock(f->host);
 }
 
-/* The NIC's QP sends and receives from RTR on: nothing is posted to it before the container's does. 0 or an errno */
+/* The NIC's QP can send from RTR on: nothing is posted to it before the container's QP is in RTS. 0 or an errno */
 static int up(struct fast *f, struct nic_qp *nq, uint32_t qkey)
 {
 	struct nic_dev *d = nq->d;
@@ -491,7 +492,7 @@ static int up(struct fast *f, struct nic_qp *nq, uint32_t qkey)
 	return 0;
 }
 
-/* The same QP with another Q_Key. */
+/* Give the NIC's QP another Q_Key. */
 static int set_qkey(struct nic_dev *d, struct nic_qp *nq, uint32_t qkey)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .qkey = qkey };
@@ -508,7 +509,7 @@ int nic_ud_prepare(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a
 	struct nic_dev *d = nq->d;
 	int err;
 
-	if (!nic_is_up(d)) /* it loses this part of it next */
+	if (!nic_is_up(d)) /* the control thread takes this part from the QP next */
 		return 0;
 	if (next == IBV_QPS_RESET) {
 		err = nic_ud_to(d, nq->ib, IBV_QPS_RESET, 0);

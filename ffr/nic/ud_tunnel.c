@@ -27,7 +27,7 @@
 #define TUNNEL_AHS   4096u /* hosts */
 #define TUNNEL_HOPS  64
 
-/* In front of GRH and data. */
+/* The header in front of GRH and data. */
 struct tunnel_hdr {
 	uint64_t number; /* wire_peer.nic_ud_in of the receiver's */
 	struct wire_hdr h;
@@ -56,7 +56,7 @@ static int give_recv(struct nic_ud_tunnel *t, uint32_t place)
 	return ibv_post_recv(t->ib, &wr, &bad);
 }
 
-/* 0 or an errno; then nothing is received. No runner knows of it. */
+/* Bring the QP up, which the runner does not use yet. 0; or an errno, and nothing is received */
 static int up(struct nic_dev *d)
 {
 	struct nic_ud_tunnel *t = &d->ud_tunnel;
@@ -160,7 +160,7 @@ void nic_ud_tunnel_stop(struct nic_dev *d)
 	nic_ud_tunnel_free(&d->lib, &t);
 }
 
-/* [lock] Until it is up again, datagrams are the wire's; those of the peers are lost. */
+/* [lock] Until the QP is up again, datagrams go by the wire, and those that peers send are lost. */
 void nic_ud_tunnel_failed(struct nic_dev *d)
 {
 	struct nic_ud_tunnel *t = &d->ud_tunnel;
@@ -228,7 +228,7 @@ static struct nic_ah *handle_of(struct nic_dev *d, const struct wire_nic *to)
 	return NULL;
 }
 
-/* The NIC of that host that datagrams of this one go to: the first in the same network. NULL: they are the wire's. */
+/* The NIC of that host that gets this NIC's datagrams: the first one in the same network. NULL: use the wire. */
 static const struct wire_nic *nic_there(const struct nic_dev *d, const struct wire_peer *p)
 {
 	if (!p->tcp || !p->nic_told || !d->host->net[0])
@@ -290,7 +290,7 @@ bool nic_ud_tunnel_send(const struct container *c, struct wire_peer *p, const st
 	return true;
 }
 
-/* Who sent it is who was told the number; the rest is as from the wire. */
+/* The number tells which host sent the datagram. All else is as for a datagram by the wire. */
 static void received(struct fast *f, const uint8_t *data, uint32_t len)
 {
 	struct wire_peer *p;

@@ -60,7 +60,7 @@ struct nic_opening {
 
 /* ---- down ---------------------------------------------------------------------------------------------- */
 
-/* Its own of them; a context that is closed takes along what the kernel has. */
+/* Free what libibverbs has of each object. When the context is closed, the kernel frees its own part. */
 static void destroy(struct nic_job *job)
 {
 	struct nic_unplug *g = (struct nic_unplug *)job;
@@ -108,7 +108,7 @@ static void look_again(struct nic_dev *d)
 	fast_lock(f->host);
 	nic_dev_to(d, NIC_AWAY);
 	timer_arm(&f->timers, &d->look, host_now(f->host) + LOOK_NS);
-	fast_kick(f); /* a runner that sleeps does so until the timer that it knows */
+	fast_kick(f); /* a runner that sleeps does not know of this timer */
 	fast_unlock(f->host);
 }
 
@@ -122,7 +122,7 @@ static void is_down(struct nic_job *job)
 	free(g);
 }
 
-/* A PD that cannot be noted ends with the context. */
+/* If there is no memory to note a PD, it ends with the context. */
 static void take_pd(struct nic_unplug *g, struct pd *pd)
 {
 	struct ibv_pd **more;
@@ -168,7 +168,7 @@ static void take_qps(struct nic_unplug *g)
 	fast_unlock(f->host);
 }
 
-/* Receives of an SRQ that is shared are there for others again. */
+/* The receives of an SRQ are there for other QPs again. */
 static void take_srqs(struct nic_unplug *g)
 {
 	struct nic_srq *ns;
@@ -180,7 +180,7 @@ static void take_srqs(struct nic_unplug *g)
 	}
 }
 
-/* What datagrams need: with the last QP of a container its handles are nobody's. */
+/* Take what datagrams need. With the last UD QP of a container nobody uses its address handles any more. */
 static void take_ahs(struct nic_unplug *g)
 {
 	struct nic_dev *d = g->d;
@@ -228,7 +228,7 @@ static void take_pds(struct nic_unplug *g, struct obj_table *t)
 	}
 }
 
-/* What the worker is to close; d has nothing of it any more. */
+/* Move what the worker is to close from d to g. */
 static void take_device(struct nic_unplug *g)
 {
 	struct nic_dev *d = g->d;
@@ -251,7 +251,7 @@ static void take_device(struct nic_unplug *g)
 	nic_dev_forget(d);
 }
 
-/* What sessions of its containers have. */
+/* Take what the sessions of the NIC's containers have. */
 static void take_sessions(struct nic_unplug *g)
 {
 	struct fast *f = g->d->f;
@@ -274,7 +274,7 @@ static void take_down(struct nic_dev *d)
 	struct nic_unplug *g = calloc(1, sizeof(*g));
 	struct nic_mr *nm;
 
-	if (!g) { /* the next call of work() */
+	if (!g) { /* try again with the next call of nic_work() */
 		nic_wake(f);
 		return;
 	}
@@ -331,7 +331,7 @@ static void install(struct nic_dev *d, const struct nic_dev *from)
 	d->pacing = from->pacing;
 }
 
-/* Without it datagrams to other hosts are the wire's. */
+/* Make the tunnel again. If that fails, datagrams to other hosts go by the wire. */
 static void tunnel_again(struct nic_dev *d)
 {
 	struct nic_ud_tunnel t;
@@ -384,7 +384,7 @@ static void is_up(struct nic_job *job)
 	d->gid = o->dev.gid;
 	d->host->is_away = false;
 	nic_tell_port(d, IBV_EVENT_PORT_ACTIVE);
-	/* what was told before it was listened to nobody has heard */
+	/* nobody has heard the events that came before the runner listened */
 	d->port_is_new = true;
 	fast_unlock(f->host);
 	if (nic_net_of(d))
@@ -439,7 +439,7 @@ void nic_unplug_work(struct nic_dev *d)
 	port_is_new = d->port_is_new && state == NIC_UP;
 	d->port_is_new = false;
 	fast_unlock(f->host);
-	/* what they have of it is taken down, too */
+	/* before all jobs are back, they may have something of the NIC */
 	jobs += nic_ahs_work(d);
 	if (state == NIC_LOST && !jobs)
 		take_down(d);
@@ -458,7 +458,7 @@ void nic_tell_gid(struct nic_dev *d)
 	fast_lock(h);
 	d->host->gid = d->gid;
 	fast_unlock(h);
-	if (h->nic_changed) /* it is in containers' tables */
+	if (h->nic_changed) /* the GID is in containers' tables */
 		h->nic_changed(h);
 	fast_lock(h);
 	if (h->nic_direct)

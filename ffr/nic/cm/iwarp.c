@@ -38,13 +38,13 @@ static bool is_connected(const struct nic_qp *nq)
 	return nq->iw == IW_ASKED || nq->iw == IW_UP;
 }
 
-/* Control thread, no lock. Nothing of the NIC's QP can be taken back: on an error it is of no use any more. */
+/* Control thread, no lock. The NIC's QP cannot go back to INIT, so after an error it is of no use any more. */
 static int take(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a, enum nic_iw iw)
 {
 	struct ff_qp_attr with = *a;
 	int err;
 
-	/* as the kernel's iw_cm has it for all; what a peer may reach is said by the MRs */
+	/* the kernel's iw_cm sets these flags for all QPs; the MRs say what a peer may reach */
 	with.qp_access_flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	with.qp_access_flags &= ~(uint32_t)IBV_ACCESS_REMOTE_ATOMIC;
 	err = nic_take_receives(f, nq, &with);
@@ -53,7 +53,7 @@ static int take(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a, e
 	fast_lock(f->host);
 	nic_qp_to(nq, NIC_QP_CARRIED);
 	nq->iw = (uint8_t)iw;
-	fast_kick(f); /* a runner that sleeps has not armed its CQ */
+	fast_kick(f); /* a runner that sleeps has not armed the QP's CQ */
 	fast_unlock(f->host);
 	return 0;
 }
@@ -76,13 +76,13 @@ static int to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 	return take(f, nq, a, IW_READY);
 }
 
-/* What may change later. There are no RNR timers, and access flags are the same for all. */
+/* Attributes that may change later. There are no RNR timers, and access flags are the same for all QPs. */
 static int change(const struct nic_qp *nq, const struct ff_qp_attr *a)
 {
 	return nic_is_for_sqd(&nq->qp->attr, a) ? -EOPNOTSUPP : 0;
 }
 
-/* The connection ends, and what the NIC has flushed is fetched. */
+/* End the connection, and fetch what the NIC has flushed. */
 static int to_reset(struct fast *f, struct nic_qp *nq)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -112,7 +112,7 @@ int nic_iw_step(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a,
 	return 0;
 }
 
-/* The container's own, of that number, for a connection by rdma_cm; or NULL. */
+/* The container's QP of that number, for a connection by rdma_cm; or NULL. */
 static struct nic_qp *own(struct fast *f, const struct container *cont, uint32_t num)
 {
 	struct qp *qp = qp_by_num(&f->host->qps, cont->nic, num);
@@ -151,7 +151,7 @@ int nic_iw_ask(struct fast *f, const struct container *cont, uint32_t num, uint3
 	return 0;
 }
 
-/* [lock] Whose connection that is, if it has not ended. */
+/* [lock] The QP that has this connection, if the connection has not ended. */
 static struct nic_qp *connected(struct fast *f, uint32_t num, uint32_t conn)
 {
 	struct nic_dev *d;

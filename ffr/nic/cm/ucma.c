@@ -294,7 +294,7 @@ static int say(struct ucma_id *id, enum ucma_what what, const struct ff_cm_param
 	bool ends = id->is_asked && (what == UCMA_REJECT || what == UCMA_DISCONNECT);
 	struct ucma_job *j;
 
-	if (ends) { /* iWARP: what the kernel would refuse, or wait for, is said by the QP's end */
+	if (ends) { /* iWARP: the kernel would refuse, or wait; the end of the QP tells the peer */
 		ucma_call_cancel(u, id);
 		nic_iw_down(u->d->f, id->qp_num, id->conn);
 		if (id->is_in_doubt)
@@ -329,7 +329,7 @@ static int op_accept(struct ucma_id *id, const struct ff_cm_param *p, const void
 
 static int op_establish(struct ucma_id *id)
 {
-	if (id->is_asked) /* iWARP: the other side has not waited for that */
+	if (id->is_asked) /* iWARP: the other side does not wait for this */
 		return 0;
 	return say(id, UCMA_ESTABLISH, NULL, 0, NULL, 0);
 }
@@ -398,7 +398,7 @@ int nic_ucma_start(struct nic_dev *d)
 	return d->ucma ? nic_worker_start(d->ucma->worker) : 0;
 }
 
-/* A connect that waits for the network is not waited for. */
+/* Interrupt a connect that waits for the network, because the router ends. */
 static void connect_interrupt(struct nic_ucma *u)
 {
 	struct ucma_job *j = u->connecting;
@@ -445,11 +445,11 @@ void nic_ucma_free(struct nic_dev *d)
 		ucma_news_free(n);
 	}
 	HASH_ITER(hh, u->ids, id, tmp) {
-		free(id->call); /* which was not given */
+		free(id->call); /* the worker never got it */
 		ucma_id_free(u, id);
 	}
 	if (u->fd >= 0)
-		close(u->fd); /* what the kernel has yet goes with it */
+		close(u->fd); /* the kernel ends what it still has for this file */
 	free(u);
 	d->ucma = NULL;
 }

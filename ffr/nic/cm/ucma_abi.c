@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ucma_abi.c - the calls of the kernel's rdma_cm: see ucma_abi.h. Its worker's thread.
+ * ucma_abi.c - the calls of the kernel's rdma_cm: see ucma_abi.h. Only the worker of ucma.c calls this file.
  *
  * Tests: test_ucma.c
  */
@@ -45,7 +45,7 @@ _Static_assert(sizeof(struct rdma_ucm_accept) <= 512, "the longest of them");
 
 /* ---- addresses ------------------------------------------------------------------------------------------ */
 
-/* Its length. */
+/* Write the address to *to. Returns its length. */
 static uint16_t to_sockaddr(struct __kernel_sockaddr_storage *to, const union ibv_gid *gid,
 			    uint16_t port)
 {
@@ -72,7 +72,7 @@ static int from_sockaddr(union ibv_gid *gid, uint16_t *port,
 
 	memcpy(&sin, from, sizeof(sin));
 	memcpy(&sin6, from, sizeof(sin6));
-	*port = ntohs(sin.sin_port); /* in the same place in both */
+	*port = ntohs(sin.sin_port); /* in the same place of both structs */
 	if (sin.sin_family == AF_INET) {
 		memcpy(gid->raw, v4_prefix, sizeof(v4_prefix));
 		memcpy(gid->raw + 12, &sin.sin_addr, sizeof(sin.sin_addr));

@@ -16,7 +16,7 @@
 
 /* ---- by the worker ----------------------------------------------------------------------------------------------- */
 
-/* As soon as an event is there: what is to be done next, or known with it. */
+/* Do what follows an event, or ask what must be known with it. */
 static void ask_more(const struct nic_ucma *u, struct ucma_told *t)
 {
 	int fd = u->fd;
@@ -100,7 +100,7 @@ static void request_came(struct nic_ucma *u, struct ucma_id *l, const struct ucm
 	n->ev.request = id;
 }
 
-/* With iWARP. What an active side hears of as established is an answer, which it is to confirm. */
+/* iWARP: the event for a client. To the active side ESTABLISHED is the peer's answer, which the client confirms. */
 static enum rdma_cm_event_type connection(struct nic_ucma *u, struct ucma_id *id,
 					  enum rdma_cm_event_type event, int *status)
 {
@@ -181,7 +181,7 @@ void nic_ucma_work(struct nic_dev *d)
 	if (u->is_fetching || !STAILQ_EMPTY(&u->news) || !atomic_exchange(&u->has_events, false))
 		return;
 	u->is_fetching = true;
-	u->asks_path = !d->is_iwarp; /* which has no numbers of packets, nor paths */
+	u->asks_path = !d->is_iwarp; /* iWARP has neither PSNs nor paths */
 	nic_job_give(u->worker, &u->fetch);
 }
 
