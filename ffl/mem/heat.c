@@ -51,7 +51,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ffl/mem/region.h"
+#include "ffl/mem/apply.h"
 #include "ffl/mem/track.h"
 #include "ffl/session/mm.h"
 
@@ -131,7 +131,7 @@ static unsigned claim_gaps(struct ffl_lazy *l, uintptr_t from, uintptr_t to, siz
 		int got;
 
 		if (end > from) {
-			got = ffl_regions_claim_part(l, from, end, fresh + n, max - n);
+			got = ffl_apply_part(l, from, end, fresh + n, max - n);
 			*left += end - from;
 			for (; got > 0; got--)
 				*left -= fresh[n++].len;
@@ -299,7 +299,7 @@ static void on_event(struct ffl_heat *h, const struct ff_heat_event *e)
 	req.why = why;
 	if (why != FF_WHY_UNUSED)
 		ffl_log(FFL_INFO, "%llu bytes at 0x%llx are copied: %s", (unsigned long long)e->len,
-			(unsigned long long)e->va, ffl_why_text(why));
+			(unsigned long long)e->va, ffl_plan_why_text(why));
 	sweep(h);
 	FFL_CALL(h->ctx, HEAT_DONE, &req, &resp); /* no router, no events */
 }

@@ -1,27 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * kind.c - which of the program's pages can be replaced by shadow pages, and in which way. Called by region.c with
- * the region lock held, on whatever thread registers memory.
- *
- * Plain memory, private and anonymous, can be replaced under running threads (window.c). By default only pages are
- * that lie in an MR as a whole: the router reaches the others through the process as well. A NIC cannot. So where the
- * router has one, the pages are replaced on which an MR shares the heap or the program's variables with others
- * (ctx->whole_pages), and besides:
- *
- *	memory that may only be read		by a window like other
- *	a private mapping of a file that	is a copy from then on: what others write to the file is no longer
- *	 may only be read			seen, which nobody may count on
- *	a private mapping of a file that	while the process has one thread; the program's initialized variables
- *	 may be written, or was			are such, and small ones without a value that share their last page
- *
- * What stays in any case:
- *
- *	stacks		A child begins with a hole where shadow pages were, and is not to begin on that. A waiter on a
- *			shared futex in a replaced page would never be woken, and pthread_join() is one.
- *	thread-local memory with the threads' control blocks, for the same reasons; and because a window needs errno
- *	code, and what can be executed; huge pages (hugetlbfs); what the kernel shows (vvar); memory that another
- *	userfaultfd watches, which the window finds out
- *	a file's mapping of which not all pages can be had: beyond its end
+ * kind.c - what private memory is used for, as far as it matters for replacing its pages: is it a stack, a file's, or
+ * plain memory? Called by apply.c with the region lock held, on whatever thread registers memory. plan.c has the
+ * rules.
  */
 #include <fcntl.h>
 #include <link.h>
@@ -215,30 +196,18 @@ static bool is_alone(void)
 	return !syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) && st.st_nlink == 3;
 }
 
-static enum ffl_way file_way(const struct ff_vma *v, uintptr_t va, uintptr_t end)
+static enum ffl_use file_kind(const struct ff_vma *v, uintptr_t va, uintptr_t end)
 {
 	if (mm_advise((void *)va, end - va, MADV_POPULATE_READ))
-		return FFL_WAY_NONE;
+		return FFL_USE_FILE;
 	if (!(v->flags & FF_VMA_WRITE) && is_unwritten(va, end))
-		return FFL_WAY_FILE;
-	return is_alone() ? FFL_WAY_ALONE : FFL_WAY_NONE;
+		return FFL_USE_CLEAN;
+	return is_alone() ? FFL_USE_SINGLE : FFL_USE_FILE;
 }
 
-enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps,
-			enum ff_why *why)
+enum ffl_use ffl_kind_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps)
 {
-	bool file = v->inode || v->dev_major || v->dev_minor;
-
-	*why = v->page_size != FF_PAGE ? FF_WHY_HUGE : FF_WHY_RIGHTS;
-	if ((v->flags & ~FF_VMA_WRITE) != FF_VMA_READ || v->page_size != FF_PAGE)
-		return FFL_WAY_NONE;
-	if (file)
-		*why = FF_WHY_FILE;
-	if (!whole && (file || !(v->flags & FF_VMA_WRITE)))
-		return FFL_WAY_NONE;
-	if (ffl_is_own(va, end) || (whole && is_tls(va, end)) || is_on_stack(v, va, maps)) {
-		*why = FF_WHY_STACK;
-		return FFL_WAY_NONE;
-	}
-	return file ? file_way(v, va, end) : FFL_WAY_WINDOW;
+	if (ffl_is_own(va, end) || (whole && is_tls(va, end)) || is_on_stack(v, va, maps))
+		return FFL_USE_STACK;
+	return v->inode || v->dev_major || v->dev_minor ? file_kind(v, va, end) : FFL_USE_PLAIN;
 }

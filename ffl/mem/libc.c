@@ -265,10 +265,7 @@ static void empty_shadow(uintptr_t at, uintptr_t end)
 			continue;
 		if (ffl_attr_of_shadow(from, to, &attr) || attr.is_locked)
 			continue;
-		if (mm_map((void *)from, to - from,
-			   (v.flags & FF_VMA_READ ? PROT_READ : 0) |
-				   (v.flags & FF_VMA_WRITE ? PROT_WRITE : 0) |
-				   (v.flags & FF_VMA_EXEC ? PROT_EXEC : 0),
+		if (mm_map((void *)from, to - from, ffl_vma_prot(&v),
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
 			ffl_attr_before(&attr, (void *)from, to - from);
 	}

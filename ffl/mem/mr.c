@@ -2,12 +2,12 @@
 /*
  * mr.c - memory regions: the verbs. Any thread of the program.
  *
- * Registering is: check the flags and the range as the kernel does; have region.c replace what
- * can be replaced; tell the router. Deregistering tells the router, and nothing else: replaced
+ * Registering is: check the flags and the range as the kernel does; have apply.c make the pages
+ * ready; tell the router. Deregistering tells the router, and nothing else: replaced
  * pages stay where they are. Of on-demand memory it is told by a word in shared memory, which it
  * looks at before each copy.
  *
- * Of on-demand memory nothing is claimed: the router finds at each access what this process has
+ * Of on-demand memory nothing is made ready: the router finds at each access what this process has
  * mapped there. So there need be nothing there, and advice is to have the process's own pages
  * come. A NIC has of it what are shadow pages, of which the router is told nothing either: where
  * there is one, what can be replaced is, when it is registered.
@@ -20,7 +20,7 @@
 
 #include "ffr/abi/ff_verbs.h"
 #include "ffl/session/mm.h"
-#include "ffl/mem/region.h"
+#include "ffl/mem/apply.h"
 #include "ffl/mem/track.h"
 
 /* macros of <infiniband/verbs.h> in the way of the functions */
@@ -159,20 +159,19 @@ static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, in
 	struct ffl_lazy l = { .from = PAGE_UP(addr),
 			      .to = PAGE_DOWN(addr + length),
 			      .closed = ffl_track_closed() };
-	bool write = access & IBV_ACCESS_LOCAL_WRITE;
 	uint64_t copied[FF_WHY_NUM], later;
 	int num;
 
-	num = ffl_regions_claim(ctx, addr, length, write, when, copied, scratch, FF_MR_MAX_RUNS);
+	num = ffl_apply_mr(ctx, addr, length, access, when, copied, scratch);
 	later = num < 0 ? 0 : copied[FF_WHY_UNUSED];
 	if (later && later >= (l.to - l.from) / 2 && ffl_heat_start(ctx))
 		h->lazy = malloc(sizeof(*h->lazy));
 	if (h->lazy)
 		*h->lazy = l;
 	else if (later)
-		num = ffl_regions_claim(ctx, addr, length, write, FFL_NOW, copied, scratch,
-					FF_MR_MAX_RUNS);
-	h->why = ffl_regions_why(copied);
+		num = ffl_apply_mr(ctx, addr, length, access, FFL_NOW, copied, scratch);
+	if (!(access & IBV_ACCESS_ON_DEMAND))
+		h->why = ffl_plan_why_most(copied);
 	return num;
 }
 
@@ -189,10 +188,7 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 	ffl_regions_lock();
 	if (ffl_heat_when(ctx, length, access) != FFL_LATER)
 		ffl_heat_replace(PAGE_DOWN(addr), PAGE_UP(addr + length));
-	if (access & IBV_ACCESS_ON_DEMAND)
-		num = ffl_regions_claim_there(ctx, addr, length, scratch, FF_MR_MAX_RUNS);
-	else
-		num = claim_lazy(ctx, addr, length, access, h);
+	num = claim_lazy(ctx, addr, length, access, h);
 	if (num > 0) {
 		h->run = malloc((size_t)num * sizeof(*h->run));
 		if (h->run) {
@@ -243,7 +239,7 @@ static void say(const struct ffl_mr *mr, enum ff_why why)
 
 	if (copied && !(mr->access & IBV_ACCESS_ON_DEMAND))
 		ffl_log(FFL_INFO, "MR %p, %zu bytes: %llu are copied: %s", mr->ibv.addr,
-			mr->ibv.length, copied, ffl_why_text(why));
+			mr->ibv.length, copied, ffl_plan_why_text(why));
 	else
 		ffl_log(FFL_DEBUG, "MR %p, %zu bytes: none are copied", mr->ibv.addr,
 			mr->ibv.length);

@@ -145,9 +145,7 @@ static int make_part(const struct ff_vma *v, uintptr_t va, uintptr_t end, int ma
 		const struct ffl_swap s = {
 			.p = (char *)va + done,
 			.len = len - done < FFL_WINDOW_MAX ? len - done : FFL_WINDOW_MAX,
-			.prot = (v->flags & FF_VMA_READ ? PROT_READ : 0) |
-				(v->flags & FF_VMA_WRITE ? PROT_WRITE : 0) |
-				(v->flags & FF_VMA_EXEC ? PROT_EXEC : 0),
+			.prot = ffl_vma_prot(v),
 			.home = home + done,
 			.fd = f->fd,
 			.off = off + done,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * region.c - which of the program's pages are shadow pages. Called by mr.c, heat.c, malloc.c and
- * fork.c with the region lock held; uses window.c for replacing.
+ * region.c - the files of shadow pages, and which of the program's pages are theirs. Called by
+ * apply.c, malloc.c and fork.c with the region lock held.
  *
  * Theory of operation
  * -------------------
@@ -28,13 +28,12 @@
  * No page of the file is used twice: what one region had is a hole before another region gets its
  * place. So whoever still has the page itself (a pipe, io_uring) has it alone.
  *
- * Nothing is remembered of what is where. A claim asks the kernel what is mapped, and a mapping
- * of this context's file is shadow pages, wherever the program has moved it. An MR of another
- * context gets no claim on them but as on any shared mapping.
+ * Nothing is remembered of what is where. Each registration asks the kernel what is mapped
+ * (apply.c), and a mapping of this context's file is shadow pages, wherever the program has moved
+ * it. To an MR of another context they are like any other shared mapping. What can be replaced
+ * plan.c knows.
  *
- * What can be replaced kind.c knows: by default private anonymous pages that lie in an MR as a
- * whole; where the router has a NIC, which takes nothing but pages that the router has mapped,
- * pages with other bytes of the program as well, and private mappings of files.
+ * Tests: test_region.c, test_region_kinds.c
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -52,7 +51,6 @@
 #include "ffl/mem/attr.h"
 #include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
-#include "ffl/mem/track.h"
 #include "ffl/mem/window.h"
 
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
@@ -61,7 +59,6 @@
 #define LOCK_NS		   2000000000u
 #define SHOWN_MAX	   64u
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 #ifndef UFFD_FEATURE_MINOR_SHMEM
@@ -204,13 +201,6 @@ int ffl_regions_maps(void)
 	return maps_get();
 }
 
-static int vma_prot(const struct ff_vma *v)
-{
-	return (v->flags & FF_VMA_READ ? PROT_READ : 0) |
-	       (v->flags & FF_VMA_WRITE ? PROT_WRITE : 0) |
-	       (v->flags & FF_VMA_EXEC ? PROT_EXEC : 0);
-}
-
 /* ---- files ------------------------------------------------------------------------------- */
 
 static bool is_of(const struct ffl_file *f, const struct ff_vma *v)
@@ -284,6 +274,13 @@ static bool is_open(const struct ffl_file *f)
 	return !syscall(SYS_fstat, f->fd, &st) && st.st_ino == f->inode;
 }
 
+bool ffl_regions_is_of(const struct ffl_context *ctx, const struct ff_vma *v)
+{
+	const struct ffl_file *f = file_of_vma(v);
+
+	return f && f->ctx == ctx;
+}
+
 const struct ffl_file *ffl_regions_file_of(const struct ff_vma *v)
 {
 	const struct ffl_file *f = file_of_vma(v);
@@ -343,12 +340,6 @@ static struct ffl_file *file_get(struct ffl_context *ctx)
 	return &files[num_files - 1];
 }
 
-/* A place in a file for pages at home. */
-struct place {
-	uint64_t span; /* bytes of the region; 0: it is there, and these pages are to be at `off` */
-	uint64_t off;
-};
-
 /* New pages for all of [at, at + len), which is registered. False: some are there already, or there is no memory. */
 static bool fill_new(int uffd, char *at, size_t len)
 {
@@ -388,11 +379,7 @@ static int fill(int uffd, char *at, size_t len)
 	return mm_uffd_register(uffd, at, len, mode);
 }
 
-/*
- * `len` bytes of the file, mapped and present, which the router is told of; never in the
- * program's children. NULL: errno.
- */
-static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
+char *ffl_regions_place(struct ffl_context *ctx, size_t len, struct ffl_place *place)
 {
 	struct ffl_file *f = file_get(ctx);
 	struct ff_place_pages_req req = { .len = len, .span = place->span, .off = place->off };
@@ -423,8 +410,7 @@ static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
 	close(uffd);
 	if (err)
 		return ffl_err_ptr(err);
-	place->span = 0;
-	place->off = resp.off;
+	*place = (struct ffl_place){ .off = resp.off, .fd = f->fd };
 	return home;
 }
 
@@ -445,7 +431,7 @@ static void placed(struct ffl_context *ctx)
 		close(uffd);
 }
 
-static void home_unmap(struct ffl_context *ctx, char *home, size_t len)
+void ffl_regions_unplace(struct ffl_context *ctx, char *home, size_t len)
 {
 	mm_unmap(home, len);
 	placed(ctx);
@@ -453,380 +439,20 @@ static void home_unmap(struct ffl_context *ctx, char *home, size_t len)
 
 char *ffl_regions_map(struct ffl_context *ctx, size_t len)
 {
-	struct place place = { .span = len };
+	struct ffl_place place = { .span = len };
 	char *home;
 
 	if (!has_windows || ctx->uffd_dev < 0)
 		return ffl_err_ptr(ENOMEM);
-	home = home_map(ctx, len, &place);
+	home = ffl_regions_place(ctx, len, &place);
 	if (home)
 		placed(ctx);
 	return home;
 }
 
-/* ---- claims ------------------------------------------------------------------------------ */
-
-/* What ffl_regions_claim() collects. */
-struct claim {
-	struct ffl_context *ctx;
-	struct ff_mr_run *run;
-	unsigned num, max;
-	enum ffl_when when;
-	uint64_t *copied;      /* bytes without a run, for each enum ff_why */
-	struct ffl_lazy *lazy; /* NULL: all of the MR is claimed */
-	bool is_on_demand;     /* nothing has to be there, and nothing is made present */
-	uintptr_t addr, end;   /* the MR's bytes */
-	uintptr_t from, to;    /* pages that may be replaced */
-	int maps;	       /* an open /proc/self/maps */
-};
-
-static void leave(struct claim *c, enum ff_why why, uintptr_t va, uintptr_t end)
+bool ffl_regions_can_replace(const struct ffl_context *ctx)
 {
-	if (va < end)
-		c->copied[why] += end - va;
-}
-
-/* Why pages stay that could not be replaced. */
-static enum ff_why why_of(int err)
-{
-	switch (-err) {
-	case EAGAIN:
-		return FF_WHY_CHANGED;
-	case EBUSY:
-		return FF_WHY_PINNED;
-	case ESTALE:
-	case EEXIST:
-		return FF_WHY_ATTRIBUTE;
-	case ENOSPC:
-		return FF_WHY_LIMIT;
-	case ENOMEM:
-		return FF_WHY_MAPPINGS;
-	case EOPNOTSUPP:
-		return FF_WHY_UFFD;
-	default:
-		return FF_WHY_OTHER;
-	}
-}
-
-/* Call with room for one more run. */
-static void claim_run(struct claim *c, enum ff_run_kind kind, uintptr_t va, size_t len,
-		      uint64_t off)
-{
-	struct ff_mr_run *last = &c->run[c->num ? c->num - 1 : 0];
-
-	if (c->num && last->kind == kind && last->va + last->len == va &&
-	    (kind == FF_RUN_SHARED || last->off + last->len == off)) {
-		last->len += len;
-		return;
-	}
-	c->run[c->num++] = (struct ff_mr_run){ .va = va, .len = len, .off = off, .kind = kind };
-}
-
-/*
- * Replace one window's pages, of mapping v with these attributes, by pages at that place. 0 or
- * -errno.
- */
-static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_attr *attr,
-		   enum ffl_way way, uintptr_t va, size_t len, struct place *place)
-{
-	char *home = home_map(c->ctx, len, place);
-	struct ffl_swap s = {
-		.p = (char *)va,
-		.len = len,
-		.prot = vma_prot(v),
-		.home = home,
-		.off = place->off,
-		.maps = c->maps,
-		.attr = attr,
-	};
-	int err;
-
-	if (!home)
-		return errno == ENOMEM ? -ENOSPC : -errno;
-	s.fd = file_get(c->ctx)->fd;
-	err = ffl_attr_before(attr, home, len);
-	if (!err)
-		err = way == FFL_WAY_WINDOW ? ffl_window_in(&s) :
-					      ffl_window_file_in(&s, way == FFL_WAY_ALONE);
-	if (err)
-		home_unmap(c->ctx, home, len);
-	else
-		ffl_attr_after(attr, (void *)va, len);
-	return err;
-}
-
-/* What smaps tells of [va, end), where it is worth a look. 0 or -errno, and the pages are left. */
-static int look(struct claim *c, uintptr_t va, uintptr_t end, struct ffl_attr *attr)
-{
-	int err = ffl_attr_get(va, end, c->when == FFL_NOW, attr);
-
-	if (!err)
-		return 0;
-	leave(c,
-	      err == -EAGAIN ? FF_WHY_UNUSED :
-	      err == -EXDEV  ? FF_WHY_POLICY :
-			       FF_WHY_ATTRIBUTE,
-	      va, end);
-	if (c->lazy)
-		c->lazy->never = true;
-	return err;
-}
-
-/* Replace pages [va, end) of mapping v, window by window. */
-static void claim_windows(struct claim *c, const struct ff_vma *v, enum ffl_way way, uintptr_t va,
-			  uintptr_t end)
-{
-	struct place place = { .span = end - va };
-	struct ffl_attr attr = { 0 }; /* what most memory has */
-	bool looked = false;	      /* attr is what smaps tells */
-	const uintptr_t from = va;
-	int err = 0, uffd = -1;
-
-	if (c->lazy)
-		attr = c->lazy->attr;
-	if (way != FFL_WAY_WINDOW && look(c, va, end, &attr))
-		return;
-	if (c->lazy && c->lazy->placed)
-		place = (struct place){ .off = c->lazy->off + (va - c->lazy->from) };
-	else if (c->lazy)
-		place.span = c->lazy->to - c->lazy->from;
-	while (va < end) {
-		size_t len = end - va < FFL_WINDOW_MAX ? end - va : FFL_WINDOW_MAX;
-		struct place at = place;
-
-		if (c->lazy && !c->lazy->placed)
-			at.off = va - c->lazy->from; /* in the region */
-		err = replace(c, v, &attr, way, va, len, &at);
-		if (err == -EEXIST && !c->lazy && c->ctx->heat && uffd < 0) {
-			/* it may be tracked for an MR that has gone, or that it was moved away from */
-			uffd = ffl_track_close(c->ctx, from, end);
-			if (uffd >= 0)
-				continue;
-		}
-		if ((err == -ESTALE || err == -EEXIST) && !looked) {
-			looked = true;
-			if (look(c, va, end, &attr))
-				break;
-			continue;
-		}
-		if (err) { /* pinned; too many mappings; or not there any more */
-			leave(c, why_of(err), va, end);
-			break;
-		}
-		looked = false;
-		place = at;
-		if (c->lazy) {
-			c->lazy->off = place.off - (va - c->lazy->from);
-			c->lazy->placed = true;
-			c->lazy->attr = attr;
-		}
-		claim_run(c, FF_RUN_SHADOW, va, len, place.off);
-		place.off += len;
-		va += len;
-	}
-	if (uffd >= 0) {
-		ffl_track_open(c->ctx, from, end, uffd);
-		close(uffd);
-	}
-	if (c->lazy && err == -EBUSY)
-		c->lazy->busy = true;
-}
-
-/* Pages [va, end) of mapping v are private: replace them, if they may be. */
-static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
-{
-	enum ffl_way way;
-	enum ff_why why;
-
-	if (va >= end)
-		return;
-	way = ffl_way_of(v, va, end, c->ctx->whole_pages, c->maps, &why);
-	if (way != FFL_WAY_NONE && (!has_windows || c->ctx->uffd_dev < 0 || c->ctx->no_pages)) {
-		way = FFL_WAY_NONE;
-		why = FF_WHY_UFFD;
-	}
-	if (way == FFL_WAY_NONE) {
-		leave(c, why, va, end);
-		return;
-	}
-	if (c->when == FFL_LATER) {
-		leave(c, FF_WHY_UNUSED, va, end);
-		return;
-	}
-	if (c->lazy && c->lazy->never) {
-		leave(c, FF_WHY_ATTRIBUTE, va, end);
-		return;
-	}
-	claim_windows(c, v, way, va, end);
-}
-
-/*
- * Pages [va, end) of mapping v are shared memory. The router maps only pages that exist, as if
- * they were pinned (those that it touched first would be charged to it), and ends a session in
- * whose mapping it meets others. So what cannot be made present is not claimed: the file is
- * shorter, or there is no memory. Files on disks, which have a device number, the router does not
- * map anyway.
- */
-static void claim_shared(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
-{
-	const struct ffl_file *f = file_of_vma(v);
-	bool own = f && f->ctx == c->ctx;
-
-	if (!own && (c->lazy || c->is_on_demand))
-		return;
-	if (v->dev_major) {
-		leave(c, FF_WHY_FILE, va, end);
-	} else if (mm_advise((void *)va, end - va,
-			     v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) {
-		leave(c, FF_WHY_MAPPINGS, va, end);
-		return;
-	}
-	if (own)
-		claim_run(c, FF_RUN_SHADOW, va, end - va, v->offset + (va - v->start));
-	else
-		claim_run(c, FF_RUN_SHARED, va, end - va, 0);
-}
-
-/* Is all of [addr, end) mapped, with the rights needed? */
-static int check_range(uintptr_t addr, uintptr_t end, bool write, int maps)
-{
-	uint32_t need = write ? FF_VMA_WRITE : FF_VMA_READ;
-	struct ff_vma v;
-
-	for (uint64_t pos = addr; pos < end; pos = v.end)
-		if (ff_vma_query(maps, pos, &v) || v.start > pos || !(v.flags & need))
-			return -EFAULT;
-	return 0;
-}
-
-/*
- * Is the MR all of a mapping, but for some bytes on its first and last page, as memory of
- * malloc() is? Then these pages are replaced, too: it stays one mapping, which mremap() can move
- * and make larger.
- */
-static bool is_all(const struct claim *c, const struct ff_vma *v)
-{
-	return !c->lazy && c->from < c->to && v->start == PAGE_DOWN(c->addr) &&
-	       v->end == PAGE_UP(c->end);
-}
-
-/* What of [from, end) is pages that lie in the MR as a whole. */
-static void claim_part(struct claim *c, const struct ff_vma *v, uintptr_t from, uintptr_t end)
-{
-	uintptr_t first = from > c->from ? from : c->from, last = end < c->to ? end : c->to;
-
-	leave(c, FF_WHY_EDGE, from, first < end ? first : end);
-	claim_fresh(c, v, first, last);
-	leave(c, FF_WHY_EDGE, last > from ? last : from, end);
-}
-
-/* Claim [from, to), whole pages. The number of runs or -errno. */
-static int claim_range(struct claim *c, uintptr_t from, uintptr_t to, bool write)
-{
-	struct ff_vma v;
-	int err;
-
-	c->maps = maps_get();
-	if (c->is_on_demand)
-		err = c->maps < 0 ? c->maps : 0;
-	else if (c->maps < 0) /* no /proc: holes can be told by this, and nothing else can */
-		return msync((void *)from, to - from, MS_ASYNC) ? -EFAULT : 0;
-	else
-		err = check_range(from, to, write, c->maps);
-	while (!err && from < to && c->num < c->max && !ff_vma_query(c->maps, from, &v)) {
-		uintptr_t end = v.end < to ? v.end : to;
-
-		if (v.start <= from && v.flags & FF_VMA_SHARED)
-			claim_shared(c, &v, from, end);
-		else if (is_all(c, &v))
-			claim_fresh(c, &v, v.start, v.end);
-		else if (v.start <= from)
-			claim_part(c, &v, from, end);
-		from = end;
-	}
-	leave(c, FF_WHY_PIECES, from, err || c->is_on_demand ? from : to);
-	return err ? err : (int)c->num;
-}
-
-int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
-		      enum ffl_when when, uint64_t copied[FF_WHY_NUM], struct ff_mr_run *run,
-		      unsigned max)
-{
-	struct claim c = {
-		.ctx = ctx,
-		.run = run,
-		.max = max,
-		.when = when,
-		.copied = copied,
-		.addr = addr,
-		.end = addr + len,
-		.from = ctx->whole_pages ? PAGE_DOWN(addr) : PAGE_UP(addr),
-		.to = ctx->whole_pages ? PAGE_UP(addr + len) : PAGE_DOWN(addr + len),
-	};
-
-	memset(copied, 0, FF_WHY_NUM * sizeof(*copied));
-	return claim_range(&c, PAGE_DOWN(addr), PAGE_UP(addr + len), write);
-}
-
-enum ff_why ffl_regions_why(const uint64_t copied[FF_WHY_NUM])
-{
-	enum ff_why why = FF_WHY_UNUSED;
-
-	for (unsigned i = 0; i < FF_WHY_NUM; i++)
-		if (copied[i] > copied[why])
-			why = i;
-	return why;
-}
-
-const char *ffl_why_text(enum ff_why why)
-{
-	static const char *const text[] = {
-#define X(NAME, name, text) text,
-		FF_WHYS(X)
-#undef X
-	};
-
-	return text[why];
-}
-
-int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
-			    struct ff_mr_run *run, unsigned max)
-{
-	uint64_t copied[FF_WHY_NUM] = { 0 }; /* all of it may be, and nobody asks */
-	struct claim c = {
-		.ctx = ctx,
-		.run = run,
-		.max = max,
-		.copied = copied,
-		.is_on_demand = true,
-		.from = PAGE_DOWN(addr),
-		.to = PAGE_UP(addr + len),
-	};
-
-	return claim_range(&c, c.from, c.to, false);
-}
-
-int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
-			   struct ff_mr_run *run, unsigned max)
-{
-	uint64_t copied[FF_WHY_NUM] = { 0 };
-	struct claim c = {
-		.ctx = lazy->mr->ctx,
-		.run = run,
-		.max = max,
-		.copied = copied,
-		.lazy = lazy,
-		.from = from,
-		.to = to,
-	};
-	int num = 0;
-
-	if (max)
-		num = claim_range(&c, from, to, lazy->mr->access & IBV_ACCESS_LOCAL_WRITE);
-	else
-		leave(&c, FF_WHY_PIECES, from, to);
-	lazy->why = ffl_regions_why(copied);
-	return num;
+	return has_windows && ctx->uffd_dev >= 0 && !ctx->no_pages;
 }
 
 bool ffl_regions_know_pins(void)
@@ -920,7 +546,7 @@ static bool add_part(void *num, const struct ff_vma *v)
 		.len = v->end - v->start,
 		.off = v->offset,
 		.file = (uint32_t)(f - files),
-		.prot = (uint8_t)vma_prot(v),
+		.prot = (uint8_t)ffl_vma_prot(v),
 	};
 	*(uint32_t *)num = n + 1;
 	return true;

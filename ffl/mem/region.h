@@ -10,9 +10,12 @@
 #ifndef FFL_MEM_REGION_H
 #define FFL_MEM_REGION_H
 
+#include <sys/mman.h>
+
 #include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffl/mem/attr.h"
+#include "ffl/mem/plan.h"
 #include "ffl/session/ffl.h"
 
 #define PAGE_DOWN(x) ((x) & ~(uintptr_t)(FF_PAGE - 1))
@@ -89,6 +92,14 @@ struct ffl_lazy {
 	enum ff_why why; /* what was to be replaced last was not, for the most part; UNUSED: it was */
 };
 
+/* PROT_* */
+static inline int ffl_vma_prot(const struct ff_vma *v)
+{
+	return (v->flags & FF_VMA_READ ? PROT_READ : 0) |
+	       (v->flags & FF_VMA_WRITE ? PROT_WRITE : 0) |
+	       (v->flags & FF_VMA_EXEC ? PROT_EXEC : 0);
+}
+
 /* Growing arrays outside of the program's heap, which may itself be registered. */
 void *ffl_pages_resize(void *old, size_t old_len, size_t new_len); /* NULL: no memory */
 
@@ -96,38 +107,25 @@ void *ffl_pages_resize(void *old, size_t old_len, size_t new_len); /* NULL: no m
 int ffl_regions_init(struct ffl_context *ctx);
 void ffl_regions_fini(struct ffl_context *ctx);
 
-/* When pages of an MR are to be replaced. */
-enum ffl_when {
-	FFL_NOW,   /* however long it takes */
-	FFL_QUICK, /* now, but for those that would take long to look at (attr.c) */
-	FFL_LATER,
+/* A place in a file for new shadow pages. */
+struct ffl_place {
+	uint64_t span; /* bytes of the region; 0: it is there, and these pages are to be at `off` */
+	uint64_t off;
+	int fd; /* the file's */
 };
 
 /*
- * Replace what can be replaced inside [addr, addr + len), and describe it and what is shared
- * memory anyway in run[max]. The number of runs; what they leave out is reached through /proc.
- * -EFAULT: there is a hole, or a mapping that lacks the right to be read, or to be written where
- * `write` is set. copied: the bytes that get no run, by the reason; for UNUSED they are of whole
- * pages that might be replaced later.
+ * `len` bytes of new shadow pages of the context, mapped and present, readable and writable, which the
+ * router is told of; never in the program's children. place->span and off: where they are wanted; at
+ * last where they are. NULL: errno.
  */
-int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
-		      enum ffl_when when, uint64_t copied[FF_WHY_NUM], struct ff_mr_run *run,
-		      unsigned max);
-/* The reason of most of these bytes; UNUSED if there are none. */
-enum ff_why ffl_regions_why(const uint64_t copied[FF_WHY_NUM]);
-const char *ffl_why_text(enum ff_why why);
-/*
- * As ffl_regions_claim(), for an MR of on-demand memory. Pages that are not mapped, or cannot be
- * replaced, are no error: they get no run.
- */
-int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
-			    struct ff_mr_run *run, unsigned max);
-/*
- * As ffl_regions_claim(), for the whole pages [from, to) of a lazy MR, which has no run for them
- * yet. Shared memory that is not this context's gets no run.
- */
-int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
-			   struct ff_mr_run *run, unsigned max);
+char *ffl_regions_place(struct ffl_context *ctx, size_t len, struct ffl_place *place);
+/* They were not used. */
+void ffl_regions_unplace(struct ffl_context *ctx, char *home, size_t len);
+/* Is there what replacing pages of the program by shadow pages needs? */
+bool ffl_regions_can_replace(const struct ffl_context *ctx);
+/* Is this mapping shadow pages of the context? */
+bool ffl_regions_is_of(const struct ffl_context *ctx, const struct ff_vma *v);
 /* An open /proc/self/maps, which stays here, or -1. */
 int ffl_regions_maps(void);
 /* [region lock] Can it be told which pages must not be replaced while the program uses them? */
