@@ -43,13 +43,6 @@
 #define BUDGET_NS  (500u * NS_PER_MS) /* may be spent at once */
 #define BUDGET_DIV 20u		      /* the budget grows by this part of the time that passes */
 
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
-#ifndef MADV_COLD /* Linux 5.4 */
-#define MADV_COLD 20
-#endif
-
 /*
  * Names in VmFlags, of proc_pid_smaps(5), and what asks for the same again; 0: nothing needs to.
  */

@@ -12,9 +12,6 @@
 #include "ffl/session/ffl.h"
 #include "ffl/session/mm.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #define UNIT 4u
 
 /* ---- MRs that are not of the program's memory ----------------------------------------------- */

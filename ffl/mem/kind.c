@@ -17,10 +17,6 @@
 #include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-
 /* Bytes around the frame of the check that registering uses of its stack; generous. */
 #define FRAMES_BELOW ((uintptr_t)16 << 10)
 #define FRAMES_ABOVE ((uintptr_t)16 << 10)

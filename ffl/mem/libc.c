@@ -51,16 +51,6 @@
 #include "ffl/session/mm.h"
 #include "ffl/session/symver.h"
 
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
-#ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
-
 typedef int clone_fn(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 
 /*

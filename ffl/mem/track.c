@@ -43,17 +43,6 @@
 #define LEAVE_NS 1000000000u
 #define LEFT_MAX 64u
 
-#ifndef UFFD_FEATURE_EVENT_REMAP
-#define UFFD_FEATURE_EVENT_REMAP (1 << 2)
-#define UFFD_FEATURE_EVENT_UNMAP (1 << 6)
-#endif
-#ifndef UFFDIO_REGISTER_MODE_WP
-#define UFFDIO_REGISTER_MODE_WP ((__u64)1 << 1)
-#endif
-#ifndef UFFD_FEATURE_PAGEFAULT_FLAG_WP
-#define UFFD_FEATURE_PAGEFAULT_FLAG_WP (1 << 0)
-#endif
-
 int ffl_track_start(struct ffl_context *ctx)
 {
 	struct ff_track_req req = { 0 };

@@ -87,15 +87,6 @@
 #include "ffl/mem/attr.h"
 #include "ffl/mem/window.h"
 
-#ifndef MADV_POPULATE_READ /* musl */
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
 #ifndef USERFAULTFD_IOC_NEW
 #define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
 #endif
@@ -112,16 +103,6 @@ struct uffdio_move {
 
 #ifndef MLOCK_ONFAULT
 #define MLOCK_ONFAULT 1
-#endif
-
-#ifndef UFFD_FEATURE_EVENT_REMOVE
-#define UFFD_FEATURE_EVENT_REMOVE (1 << 3)
-#endif
-
-#ifndef UFFD_FEATURE_MINOR_SHMEM
-#define UFFD_FEATURE_MISSING_SHMEM (1 << 5)
-#define UFFD_FEATURE_MINOR_SHMEM   (1 << 10)
-#define UFFDIO_REGISTER_MODE_MINOR ((__u64)1 << 2)
 #endif
 
 #define WINDOW_FEATURES                                                                            \

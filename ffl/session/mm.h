@@ -17,6 +17,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Of newer kernels, or not in musl's headers. */
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef UFFD_FEATURE_MINOR_SHMEM
+#define UFFD_FEATURE_MINOR_SHMEM   (1 << 10)
+#define UFFDIO_REGISTER_MODE_MINOR ((__u64)1 << 2)
+#endif
+
 static inline void *mm_map(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
 {
 	return (void *)syscall(SYS_mmap, addr, len, prot, flags, fd, offset);

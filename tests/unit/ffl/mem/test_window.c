@@ -76,9 +76,8 @@ int ffl_fd_high(int fd)
 #define LEN    ((size_t)16 * FF_PAGE)
 #define PLACES 200u /* of LEN bytes, which are replaced one after the other */
 #define RW     (PROT_READ | PROT_WRITE)
-#ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102
-#define MADV_GUARD_REMOVE  103
+#ifndef MADV_GUARD_REMOVE
+#define MADV_GUARD_REMOVE 103
 #endif
 
 /* The calls of mremap() in a window. */
