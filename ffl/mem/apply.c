@@ -21,11 +21,6 @@
 #include "ffl/mem/window.h"
 #include "ffl/session/mm.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
-
 static struct ffl_plan plan;
 
 struct apply {
@@ -59,16 +54,22 @@ static int look(const struct apply *a, const struct ffl_ask *ask)
 	return err;
 }
 
+void ffl_apply_append(struct ff_mr_run *run, unsigned *num, const struct ff_mr_run *r)
+{
+	struct ff_mr_run *last = *num ? &run[*num - 1] : NULL;
+
+	if (last && last->kind == r->kind && last->va + last->len == r->va &&
+	    (r->kind == FF_RUN_SHARED || last->off + last->len == r->off))
+		last->len += r->len;
+	else
+		run[(*num)++] = *r;
+}
+
 static void add_run(struct apply *a, enum ff_run_kind kind, uintptr_t va, size_t len, uint64_t off)
 {
-	struct ff_mr_run *last = &a->run[a->num ? a->num - 1 : 0];
+	const struct ff_mr_run r = { .va = va, .len = len, .off = off, .kind = kind };
 
-	if (a->num && last->kind == kind && last->va + last->len == va &&
-	    (kind == FF_RUN_SHARED || last->off + last->len == off)) {
-		last->len += len;
-		return;
-	}
-	a->run[a->num++] = (struct ff_mr_run){ .va = va, .len = len, .off = off, .kind = kind };
+	ffl_apply_append(a->run, &a->num, &r);
 }
 
 /*

@@ -24,4 +24,7 @@ int ffl_apply_mr(struct ffl_context *ctx, uintptr_t addr, size_t len, int access
 int ffl_apply_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to, struct ff_mr_run *run,
 		   unsigned max);
 
+/* Append a run to the first *num, which it may continue. */
+void ffl_apply_append(struct ff_mr_run *run, unsigned *num, const struct ff_mr_run *r);
+
 #endif

@@ -44,10 +44,6 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
-
 #define KERNEL_SIGSET_SIZE 8		      /* bytes */
 #define TRAP_STACK	   ((size_t)64 << 10) /* bytes */
 
@@ -297,6 +293,7 @@ void ffl_fork_child(bool shares_fds)
 	ffl_malloc_forget(NULL);
 	ffl_heat_forget();
 	ffl_regions_forget(!shares_fds);
+	ffl_regions_lock_forget();
 	ffl_regions_unlock();
 }
 

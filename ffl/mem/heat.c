@@ -31,7 +31,7 @@
  *	Unmapping: region.c compares what is mapped, and window.c once more in the window. The router takes no run
  *	for what is not where it was.
  *	Signals: none are delivered to it, but for those by which libc changes all threads' user ids.
- *	The end: ffl_regions_fini() stops the thread. The router's death ends it by the socket's end.
+ *	The end: ffl_mr_context_fini() stops the thread. The router's death ends it by the socket's end.
  *	A process ends when its last thread does; so when all others are gone, and the first one has left by
  *	pthread_exit(), the router hangs up, and this one ends, too.
  *
@@ -142,17 +142,6 @@ static unsigned claim_gaps(struct ffl_lazy *l, uintptr_t from, uintptr_t to, siz
 	return n;
 }
 
-static void append(struct ff_mr_run *to, unsigned *num, const struct ff_mr_run *r)
-{
-	struct ff_mr_run *last = *num ? &to[*num - 1] : NULL;
-
-	if (last && last->kind == FF_RUN_SHADOW && r->kind == FF_RUN_SHADOW &&
-	    last->va + last->len == r->va && last->off + last->len == r->off)
-		last->len += r->len;
-	else
-		to[(*num)++] = *r;
-}
-
 /* [region lock] The MR has the first n of `fresh` as well, in `all`, which has room for them. */
 static void merge(struct ffl_mr *mr, unsigned n, struct ff_mr_run *all)
 {
@@ -160,9 +149,9 @@ static void merge(struct ffl_mr *mr, unsigned n, struct ff_mr_run *all)
 
 	while (i < mr->num_runs || k < n)
 		if (k == n || (i < mr->num_runs && mr->run[i].va < fresh[k].va))
-			append(all, &num, &mr->run[i++]);
+			ffl_apply_append(all, &num, &mr->run[i++]);
 		else
-			append(all, &num, &fresh[k++]);
+			ffl_apply_append(all, &num, &fresh[k++]);
 	free(mr->run);
 	mr->run = all;
 	mr->num_runs = num;

@@ -39,21 +39,6 @@ struct chunk {
 static struct chunk *chunks;
 static uint32_t num_chunks, max_chunks;
 
-static int chunk_reserve(void)
-{
-	uint32_t max = max_chunks ? max_chunks * 2 : 64;
-	struct chunk *c;
-
-	if (num_chunks < max_chunks)
-		return 0;
-	c = ffl_pages_resize(chunks, max_chunks * sizeof(*c), max * sizeof(*c));
-	if (!c)
-		return -ENOMEM;
-	chunks = c;
-	max_chunks = max;
-	return 0;
-}
-
 /*
  * `len` bytes of shadow pages, or of ordinary ones where there are none. 0 and *out, until the
  * next change of the array, or -ENOMEM.
@@ -62,7 +47,7 @@ static int chunk_new(struct ffl_context *ctx, size_t len, struct chunk **out)
 {
 	void *va;
 
-	if (chunk_reserve())
+	if (ffl_pages_grow((void **)&chunks, num_chunks, &max_chunks, sizeof(*chunks)))
 		return -ENOMEM;
 	va = ffl_regions_map(ctx, len);
 	if (!va)

@@ -21,6 +21,7 @@
 #include "ffr/abi/ff_verbs.h"
 #include "ffl/session/mm.h"
 #include "ffl/mem/apply.h"
+#include "ffl/mem/kind.h"
 #include "ffl/mem/track.h"
 
 /* macros of <infiniband/verbs.h> in the way of the functions */
@@ -52,12 +53,23 @@ int ffl_mr_context_init(struct ffl_context *ctx)
 {
 	int err = ffl_fork_init();
 
-	return err ? err : ffl_regions_init(ctx);
+	if (err)
+		return err;
+	ffl_kind_init(ctx);
+	ffl_regions_add(ctx);
+	return 0;
 }
 
 void ffl_mr_context_fini(struct ffl_context *ctx)
 {
-	ffl_regions_fini(ctx);
+	if (!ctx->has_regions || (ctx->pid && ctx->pid != getpid()))
+		return;
+	ffl_heat_stop(ctx);
+	ffl_regions_lock();
+	if (ctx->pid) /* else the parent's: all was forgotten when this process was forked */
+		ffl_malloc_forget(ctx);
+	ffl_regions_remove(ctx);
+	ffl_regions_unlock();
 }
 
 /* As the kernel's ib_check_mr_access(): 0, -EINVAL, or -EOPNOTSUPP for what the device lacks. */
@@ -547,11 +559,6 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 }
 
 /* ---- advice ------------------------------------------------------------------------------ */
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 /* Have the program's own entries present. 0 or -EFAULT; before Linux 5.14 they come when used. */
 static int populate(uintptr_t addr, size_t length, bool write)

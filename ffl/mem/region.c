@@ -38,7 +38,6 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -47,38 +46,18 @@
 #include <unistd.h>
 
 #include "ffl/session/mm.h"
-#include "ffl/session/symver.h"
-#include "ffl/mem/attr.h"
-#include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
 #include "ffl/mem/window.h"
 
-#define KERNEL_SIGSET_SIZE 8 /* bytes */
-#define PLACE_TRIES	   1000u
-#define PASS_YIELDS	   1000u
-#define LOCK_NS		   2000000000u
-#define SHOWN_MAX	   64u
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef UFFD_FEATURE_MINOR_SHMEM
-#define UFFD_FEATURE_MINOR_SHMEM   (1 << 10)
-#define UFFDIO_REGISTER_MODE_MINOR ((__u64)1 << 2)
-#endif
+#define PLACE_TRIES 1000u
+#define SHOWN_MAX   64u
 
 /* What the router is told of a shadow mapping (Linux 5.14). */
 #define WATCH_FEATURES                                                                             \
 	(UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_EVENT_REMOVE |       \
 	 UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP)
 
-FFL_LIBC_BASE(pthread_mutex_trylock);
-#pragma weak pthread_mutex_trylock /* in libc itself since glibc 2.34, as _Fork() */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t lock_signals;	 /* mask of the thread that has the lock, as it was */
-static _Atomic uint32_t waiting; /* threads that wait for it */
-
-/* Region lock. Arrays of ffl_pages_resize(). */
+/* Region lock. Arrays of ffl_pages_grow(). */
 static struct ffl_file *files;
 static uint32_t num_files, max_files;
 static struct ffl_part *parts; /* ffl_regions_look()'s */
@@ -93,82 +72,23 @@ static _Atomic uint64_t shown_dev;
 static _Atomic pid_t shown_pid; /* of this process; children made by bare calls have a copy */
 
 static bool has_windows; /* else nothing can be replaced */
-static uint32_t num_contexts;
 static struct ffl_context *contexts;
 static _Atomic uint32_t num_untold;
-static int maps_fd = -1; /* maps_get()'s */
+static int maps_fd = -1; /* ffl_regions_maps()'s */
 
-/* The bare system call: the library function would leave out libc's internal signals. */
-void ffl_regions_lock(void)
-{
-	uint64_t all = ~(uint64_t)0, old;
-
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, KERNEL_SIGSET_SIZE);
-	atomic_fetch_add(&waiting, 1);
-	pthread_mutex_lock(&lock);
-	atomic_fetch_sub(&waiting, 1);
-	lock_signals = old;
-}
-
-bool ffl_regions_lock_soon(void)
-{
-	uint64_t all = ~(uint64_t)0, old, since = ffl_clock_ns(CLOCK_MONOTONIC);
-
-	if (!pthread_mutex_trylock) {
-		ffl_regions_lock();
-		return true;
-	}
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, KERNEL_SIGSET_SIZE);
-	atomic_fetch_add(&waiting, 1);
-	while (pthread_mutex_trylock(&lock)) {
-		if (ffl_clock_ns(CLOCK_MONOTONIC) - since > LOCK_NS) {
-			atomic_fetch_sub(&waiting, 1);
-			syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
-			return false;
-		}
-		sched_yield();
-	}
-	atomic_fetch_sub(&waiting, 1);
-	lock_signals = old;
-	return true;
-}
-
-void ffl_regions_unlock(void)
-{
-	uint64_t old = lock_signals;
-
-	pthread_mutex_unlock(&lock);
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
-}
-
-void ffl_regions_pass(void)
-{
-	for (unsigned i = 0; atomic_load(&waiting) && i < PASS_YIELDS; i++)
-		sched_yield();
-}
-
-void *ffl_pages_resize(void *old, size_t old_len, size_t new_len)
-{
-	void *p;
-
-	if (old)
-		p = mm_remap(old, PAGE_UP(old_len), PAGE_UP(new_len), MREMAP_MAYMOVE, NULL);
-	else
-		p = mm_map(NULL, PAGE_UP(new_len), PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return p == MAP_FAILED ? NULL : p;
-}
-
-/* Room for one element more than `num`. 0 or -ENOMEM. */
-static int grow(void **array, uint32_t num, uint32_t *max, size_t size)
+int ffl_pages_grow(void **array, uint32_t num, uint32_t *max, size_t size)
 {
 	uint32_t n = *max ? *max * 2 : 64;
 	void *p;
 
 	if (num < *max)
 		return 0;
-	p = ffl_pages_resize(*array, *max * size, n * size);
-	if (!p)
+	if (*array)
+		p = mm_remap(*array, PAGE_UP(*max * size), PAGE_UP(n * size), MREMAP_MAYMOVE, NULL);
+	else
+		p = mm_map(NULL, PAGE_UP(n * size), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
 		return -ENOMEM;
 	*array = p;
 	*max = n;
@@ -179,7 +99,7 @@ static int grow(void **array, uint32_t num, uint32_t *max, size_t size)
  * An open /proc/self/maps, or -1. It is kept, but programs close descriptors that are not theirs,
  * and the number may be another file's by now.
  */
-static int maps_get(void)
+int ffl_regions_maps(void)
 {
 	static dev_t dev;
 	static ino_t ino;
@@ -194,11 +114,6 @@ static int maps_get(void)
 		ino = st.st_ino;
 	}
 	return maps_fd;
-}
-
-int ffl_regions_maps(void)
-{
-	return maps_get();
 }
 
 /* ---- files ------------------------------------------------------------------------------- */
@@ -303,7 +218,7 @@ static struct ffl_file *file_get(struct ffl_context *ctx)
 	for (uint32_t i = 0; i < num_files; i++)
 		if (files[i].ctx == ctx)
 			return &files[i];
-	if (ctx->no_pages || grow((void **)&files, num_files, &max_files, sizeof(*files)))
+	if (ctx->no_pages || ffl_pages_grow((void **)&files, num_files, &max_files, sizeof(*files)))
 		return NULL;
 	ctx->no_pages = true; /* if it fails, it is not tried again */
 	given[0] = ffl_uffd_open(ctx->uffd_dev, WATCH_FEATURES);
@@ -462,54 +377,40 @@ bool ffl_regions_know_pins(void)
 
 /* ---- contexts ---------------------------------------------------------------------------- */
 
-int ffl_regions_init(struct ffl_context *ctx)
+void ffl_regions_add(struct ffl_context *ctx)
 {
-	int err = 0;
-
-	ffl_kind_init(ctx);
 	ffl_regions_lock();
 	if (!has_windows && ctx->uffd_dev >= 0) {
-		err = ffl_window_init(ctx->uffd_dev);
+		int err = ffl_window_init(ctx->uffd_dev);
+
 		if (err)
 			ffl_log(FFL_WARN, "no userfaultfd: %s; memory is reached by copying",
 				strerror(-err));
 		has_windows = !err;
 	}
-	num_contexts++;
 	ctx->has_regions = true;
 	ctx->next_regions = contexts;
 	contexts = ctx;
 	ffl_regions_unlock();
-	return 0;
 }
 
-/*
- * The context's shadow pages stay the program's memory. Their file stays open, because fork.c copies
- * from it.
- */
-void ffl_regions_fini(struct ffl_context *ctx)
+void ffl_regions_remove(struct ffl_context *ctx)
 {
-	if (!ctx->has_regions || (ctx->pid && ctx->pid != getpid()))
-		return;
-	ffl_heat_stop(ctx);
-	ffl_regions_lock();
 	ctx->has_regions = false;
 	for (struct ffl_context **p = &contexts; *p; p = &(*p)->next_regions)
 		if (*p == ctx) {
 			*p = ctx->next_regions;
 			break;
 		}
-	if (ctx->pid) { /* else the parent's: all was forgotten when this process was forked */
-		ffl_malloc_forget(ctx);
-		for (uint32_t i = 0; i < num_files; i++)
-			if (files[i].ctx == ctx)
-				files[i].ctx = NULL;
-		if (!--num_contexts && has_windows) {
-			ffl_window_fini(true);
-			has_windows = false;
-		}
+	if (!ctx->pid) /* the parent's */
+		return;
+	for (uint32_t i = 0; i < num_files; i++)
+		if (files[i].ctx == ctx)
+			files[i].ctx = NULL;
+	if (!contexts && has_windows) {
+		ffl_window_fini(true);
+		has_windows = false;
 	}
-	ffl_regions_unlock();
 }
 
 /* ---- fork -------------------------------------------------------------------------------- */
@@ -539,7 +440,7 @@ static bool add_part(void *num, const struct ff_vma *v)
 	const struct ffl_file *f = file_of_vma(v);
 	uint32_t n = *(uint32_t *)num;
 
-	if (!f || grow((void **)&parts, n, &max_parts, sizeof(*parts)))
+	if (!f || ffl_pages_grow((void **)&parts, n, &max_parts, sizeof(*parts)))
 		return true;
 	parts[n] = (struct ffl_part){
 		.va = v->start,
@@ -554,7 +455,7 @@ static bool add_part(void *num, const struct ff_vma *v)
 
 unsigned ffl_regions_look(struct ffl_part **first)
 {
-	int maps = num_files ? maps_get() : -1;
+	int maps = num_files ? ffl_regions_maps() : -1;
 	uint32_t num = 0;
 
 	if (maps >= 0)
@@ -576,11 +477,9 @@ void ffl_regions_forget(bool fds_too)
 			close(files[i].fd);
 	num_files = 0;
 	files_show();
-	num_contexts = 0;
 	contexts = NULL;
 	atomic_store(&num_untold, 0);
 	has_windows = false;
-	atomic_store(&waiting, 0);
 	/* the parent's, of its address space; not closed, for they may be other files' by now */
 	maps_fd = -1;
 	ffl_window_fini(false);

@@ -21,6 +21,8 @@
 #define PAGE_DOWN(x) ((x) & ~(uintptr_t)(FF_PAGE - 1))
 #define PAGE_UP(x)   (((x) + FF_PAGE - 1) & ~(uintptr_t)(FF_PAGE - 1))
 
+/* ---- lock.c ------------------------------------------------------------------------------- */
+
 /*
  * Is the router to be asked again? It maps no pages for a container that has kept it waiting (-EINPROGRESS), and where
  * there is a NIC nothing else will do. Returns true after a pause.
@@ -49,6 +51,7 @@ void ffl_regions_unlock(void);
 bool ffl_regions_lock_soon(void);
 /* Threads that wait for the lock get it before the caller, who is about to take it again. */
 void ffl_regions_pass(void);
+void ffl_regions_lock_forget(void); /* in a child, with the lock held: nobody waits for it there */
 
 /* ---- region.c: the files of shadow pages, and who has what of the program's memory ------- */
 
@@ -100,12 +103,19 @@ static inline int ffl_vma_prot(const struct ff_vma *v)
 	       (v->flags & FF_VMA_EXEC ? PROT_EXEC : 0);
 }
 
-/* Growing arrays outside of the program's heap, which may itself be registered. */
-void *ffl_pages_resize(void *old, size_t old_len, size_t new_len); /* NULL: no memory */
+/*
+ * Room in an array, of *max elements of that size so far, for one more than `num`. Such arrays are outside of the
+ * program's heap, which may itself be registered. 0 or -ENOMEM.
+ */
+int ffl_pages_grow(void **array, uint32_t num, uint32_t *max, size_t size);
 
-/* Takes part in context opening and closing; need no lock. */
-int ffl_regions_init(struct ffl_context *ctx);
-void ffl_regions_fini(struct ffl_context *ctx);
+/* No lock. A context is opened. */
+void ffl_regions_add(struct ffl_context *ctx);
+/*
+ * A context ends. Its shadow pages stay the program's memory, and their file stays
+ * open, because fork.c copies from it.
+ */
+void ffl_regions_remove(struct ffl_context *ctx);
 
 /* A place in a file for new shadow pages. */
 struct ffl_place {

@@ -148,7 +148,7 @@ struct ffl_context {
 	_Atomic bool left_behind;  /* the last wait for posted WRs was in vain (qp.c, posted.c) */
 	uint32_t call_timeout;	   /* ms that a request may wait for its answer */
 	struct ffl_context *next;  /* list of the open ones; context.c's lock */
-	bool has_regions;	   /* [region lock] ffl_regions_fini() is to come */
+	bool has_regions;	   /* [region lock] ffl_regions_remove() is to come */
 	struct ffl_context *next_regions; /* [region lock] list of those */
 	bool no_pages;			  /* [region lock] there are no shadow pages to be had */
 	struct ffl_heat *heat;		  /* mem/heat.c; region lock; NULL: nothing was large yet */
