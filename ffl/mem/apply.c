@@ -32,25 +32,24 @@ struct apply {
 };
 
 /* What is mapped, as far as the plan wants to know. 0 or -EFAULT. */
-static int look(const struct apply *a, const struct ffl_ask *ask)
+static int look(const struct apply *a)
 {
+	const struct ffl_ask *ask = &plan.ask;
 	struct ffl_known k;
 	int err = 0;
 
 	for (uintptr_t at = ask->va; !err && at < ask->end; at = k.v.end) {
-		uintptr_t va, end;
-
 		if (ff_vma_query(a->maps, at, &k.v) || k.v.start >= ask->end)
 			break;
 		k.is_own = ffl_regions_is_of(a->ctx, &k.v);
-		if (ffl_plan_fresh(&plan, &k.v, &va, &end))
-			k.use = ffl_kind_of(&k.v, va, end, ask->whole, a->maps);
+		if (ffl_plan_fresh(&plan, &k))
+			k.use = ffl_kind_of(&k.v, k.va, k.end, ask->whole, a->maps);
 		err = ffl_plan_add(&plan, &k);
 	}
 	if (!err)
 		err = ffl_plan_end(&plan);
 	if (err)
-		ffl_plan_begin(&plan, ask);
+		ffl_plan_begin(&plan);
 	return err;
 }
 
@@ -210,19 +209,20 @@ static void apply_fresh(struct apply *a, const struct ffl_step *s)
 		lazy->busy = true;
 }
 
-/* The number of runs or -errno. */
-static int apply(struct apply *a, const struct ffl_ask *ask)
+/* The number of runs or -errno, of plan.ask. */
+static int apply(struct apply *a)
 {
+	const struct ffl_ask *ask = &plan.ask;
 	int err;
 
-	ffl_plan_begin(&plan, ask);
+	ffl_plan_begin(&plan);
 	a->maps = ffl_regions_maps();
 	if (a->maps < 0) /* no /proc: holes can be told by this, and nothing else can */
 		err = ask->is_on_demand					   ? a->maps :
 		      msync((void *)ask->va, ask->end - ask->va, MS_ASYNC) ? -EFAULT :
 									     0;
 	else
-		err = look(a, ask);
+		err = look(a);
 	for (unsigned i = 0; !err && i < plan.num; i++)
 		if (plan.step[i].way == FFL_WAY_OWN || plan.step[i].way == FFL_WAY_SHARED)
 			apply_shared(a, &plan.step[i]);
@@ -232,11 +232,14 @@ static int apply(struct apply *a, const struct ffl_ask *ask)
 }
 
 int ffl_apply_mr(struct ffl_context *ctx, uintptr_t addr, size_t len, int access,
-		 enum ffl_when when, uint64_t copied[FF_WHY_NUM], struct ff_mr_run *run)
+		 enum ffl_when when, enum ff_why *why, uint64_t *unused, struct ff_mr_run *run)
 {
 	bool on_demand = access & IBV_ACCESS_ON_DEMAND, all = ctx->whole_pages || on_demand;
 	uintptr_t va = PAGE_DOWN(addr), end = PAGE_UP(addr + len);
-	const struct ffl_ask ask = {
+	struct apply a = { .ctx = ctx, .run = run };
+	int num;
+
+	plan.ask = (struct ffl_ask){
 		.va = va,
 		.end = end,
 		.from = all ? va : PAGE_UP(addr),
@@ -249,10 +252,9 @@ int ffl_apply_mr(struct ffl_context *ctx, uintptr_t addr, size_t len, int access
 		.whole = ctx->whole_pages,
 		.can_replace = ffl_regions_can_replace(ctx),
 	};
-	struct apply a = { .ctx = ctx, .run = run };
-	int num = apply(&a, &ask);
-
-	memcpy(copied, plan.copied, sizeof(plan.copied));
+	num = apply(&a);
+	*why = ffl_plan_why_most(plan.copied);
+	*unused = plan.copied[FF_WHY_UNUSED];
 	return num;
 }
 
@@ -260,7 +262,10 @@ int ffl_apply_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to, struct f
 		   unsigned max)
 {
 	struct ffl_context *ctx = lazy->mr->ctx;
-	const struct ffl_ask ask = {
+	struct apply a = { .ctx = ctx, .run = run, .lazy = lazy };
+	int num;
+
+	plan.ask = (struct ffl_ask){
 		.va = from,
 		.end = to,
 		.from = from,
@@ -271,9 +276,7 @@ int ffl_apply_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to, struct f
 		.whole = ctx->whole_pages,
 		.can_replace = ffl_regions_can_replace(ctx),
 	};
-	struct apply a = { .ctx = ctx, .run = run, .lazy = lazy };
-	int num = apply(&a, &ask);
-
+	num = apply(&a);
 	lazy->why = ffl_plan_why_most(plan.copied);
 	return num;
 }

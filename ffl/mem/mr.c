@@ -171,19 +171,15 @@ static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, in
 	struct ffl_lazy l = { .from = PAGE_UP(addr),
 			      .to = PAGE_DOWN(addr + length),
 			      .closed = ffl_track_closed() };
-	uint64_t copied[FF_WHY_NUM], later;
-	int num;
+	uint64_t later;
+	int num = ffl_apply_mr(ctx, addr, length, access, when, &h->why, &later, scratch);
 
-	num = ffl_apply_mr(ctx, addr, length, access, when, copied, scratch);
-	later = num < 0 ? 0 : copied[FF_WHY_UNUSED];
 	if (later && later >= (l.to - l.from) / 2 && ffl_heat_start(ctx))
 		h->lazy = malloc(sizeof(*h->lazy));
 	if (h->lazy)
 		*h->lazy = l;
 	else if (later)
-		num = ffl_apply_mr(ctx, addr, length, access, FFL_NOW, copied, scratch);
-	if (!(access & IBV_ACCESS_ON_DEMAND))
-		h->why = ffl_plan_why_most(copied);
+		num = ffl_apply_mr(ctx, addr, length, access, FFL_NOW, &h->why, &later, scratch);
 	return num;
 }
 
@@ -260,8 +256,8 @@ static void say(const struct ffl_mr *mr, enum ff_why why)
 /* What the router is told of the access. */
 static uint32_t told_access(const struct hold *h, int access)
 {
-	return (uint32_t)(access & ACCESS_REAL) | FF_ACCESS_WHY(h->why) |
-	       (h->lazy ? FF_ACCESS_TRACK : 0);
+	return (uint32_t)(access & ACCESS_REAL) | (h->lazy ? FF_ACCESS_TRACK : 0) |
+	       (access & IBV_ACCESS_ON_DEMAND ? 0 : FF_ACCESS_WHY(h->why));
 }
 
 /* REG_MR or REREG_MR. 0 or -errno. */

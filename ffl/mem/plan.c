@@ -50,10 +50,9 @@ void ffl_plan_copy(struct ffl_plan *p, enum ff_why why, uintptr_t va, uintptr_t 
 		p->copied[why] += end - va;
 }
 
-void ffl_plan_begin(struct ffl_plan *p, const struct ffl_ask *ask)
+void ffl_plan_begin(struct ffl_plan *p)
 {
-	p->ask = *ask;
-	p->at = ask->va;
+	p->at = p->ask.va;
 	p->num = 0;
 	memset(p->copied, 0, sizeof(p->copied));
 }
@@ -76,23 +75,25 @@ static enum ff_why refusal(const struct ffl_ask *ask, const struct ff_vma *v)
 }
 
 /*
- * The pages of a mapping that may be replaced, unless something forbids it. Where the range is all of
- * a mapping, but for some bytes on its first and last page, as memory of malloc() is, these pages are
- * replaced, too: it stays one mapping, which mremap() can move and make larger.
+ * Where the range is all of a mapping, but for some bytes on its first and last page, as memory of
+ * malloc() is, these pages are replaced, too: it stays one mapping, which mremap() can move and make
+ * larger.
  */
-static void clip(const struct ffl_ask *ask, const struct ff_vma *v, uintptr_t *va, uintptr_t *end)
+bool ffl_plan_fresh(const struct ffl_plan *p, struct ffl_known *k)
 {
-	bool is_all = ask->from < ask->to && v->start == ask->va && v->end == ask->end;
+	const struct ffl_ask *ask = &p->ask;
 
-	*va = is_all ? ask->va : max_of(v->start, ask->from);
-	*end = is_all ? ask->end : max_of(min_of(v->end, ask->to), *va);
-}
-
-bool ffl_plan_fresh(const struct ffl_plan *p, const struct ff_vma *v, uintptr_t *va, uintptr_t *end)
-{
-	clip(&p->ask, v, va, end);
-	return p->num < p->ask.max && !(v->flags & FF_VMA_SHARED) && *va < *end &&
-	       refusal(&p->ask, v) == FF_WHY_NUM;
+	if (k->v.flags & FF_VMA_SHARED)
+		return false;
+	if (k->v.start == ask->va && k->v.end == ask->end && ask->from < ask->to) {
+		k->va = ask->va;
+		k->end = ask->end;
+	} else {
+		k->va = max_of(k->v.start, ask->from);
+		k->end = max_of(min_of(k->v.end, ask->to), k->va);
+	}
+	k->why = refusal(ask, &k->v);
+	return k->why == FF_WHY_NUM && k->va < k->end && p->num < ask->max;
 }
 
 /* What kind.c, the process, and what is asked for say of pages that may be replaced. */
@@ -120,20 +121,18 @@ static void add_private(struct ffl_plan *p, const struct ffl_known *k, uintptr_t
 		[FFL_USE_CLEAN] = FFL_WAY_FILE,
 		[FFL_USE_SINGLE] = FFL_WAY_ALONE,
 	};
-	uintptr_t first, last;
-	enum ff_why why = refusal(&p->ask, &k->v);
+	enum ff_why why = k->why;
 
-	clip(&p->ask, &k->v, &first, &last);
-	ffl_plan_copy(p, FF_WHY_EDGE, va, min_of(first, end));
-	ffl_plan_copy(p, FF_WHY_EDGE, max_of(last, va), end);
-	if (first >= last)
+	ffl_plan_copy(p, FF_WHY_EDGE, va, min_of(k->va, end));
+	ffl_plan_copy(p, FF_WHY_EDGE, max_of(k->end, va), end);
+	if (k->va >= k->end)
 		return;
 	if (why == FF_WHY_NUM)
 		why = objection(&p->ask, k->use);
 	if (why == FF_WHY_NUM)
-		add_step(p, &k->v, way[k->use], first, last);
+		add_step(p, &k->v, way[k->use], k->va, k->end);
 	else
-		ffl_plan_copy(p, why, first, last);
+		ffl_plan_copy(p, why, k->va, k->end);
 }
 
 /* The router does not map files on disks, which have a device number, and is told of them all the same. */
@@ -201,10 +200,11 @@ enum ff_why ffl_plan_why_attr(int err)
 enum ff_why ffl_plan_why_most(const uint64_t copied[FF_WHY_NUM])
 {
 	enum ff_why why = FF_WHY_UNUSED;
+	uint64_t most = copied[why];
 
 	for (unsigned i = 0; i < FF_WHY_NUM; i++)
-		if (copied[i] > copied[why])
-			why = i;
+		if (copied[i] > most)
+			most = copied[why = i];
 	return why;
 }
 

@@ -43,8 +43,11 @@ enum ffl_use {
 /* What is known of a mapping. */
 struct ffl_known {
 	struct ff_vma v;
-	bool is_own;	  /* shadow pages of the context */
-	enum ffl_use use; /* of the pages that ffl_plan_fresh() tells */
+	bool is_own; /* shadow pages of the context */
+	uintptr_t va,
+		end; /* ffl_plan_fresh(): the pages that may be replaced, if nothing forbids it */
+	enum ff_why why;  /* ffl_plan_fresh(): what forbids it; FF_WHY_NUM: nothing so far */
+	enum ffl_use use; /* of these pages, if nothing forbids it so far */
 };
 
 /* What is to be done so that the router has a pointer to pages. */
@@ -71,18 +74,17 @@ struct ffl_plan {
 	uint64_t copied[FF_WHY_NUM]; /* bytes that are in no step, by the reason */
 };
 
-void ffl_plan_begin(struct ffl_plan *p, const struct ffl_ask *ask);
+void ffl_plan_begin(struct ffl_plan *p); /* of p->ask */
+/* What the next mapping tells. True: what its pages [k->va, k->end) are used for has to be known as well. */
+bool ffl_plan_fresh(const struct ffl_plan *p, struct ffl_known *k);
 /*
- * A further mapping that has some of the pages, in the order of addresses. 0; -EFAULT: there is a
- * hole before it, or the program lacks the right, and the plan is of no use.
+ * That mapping, which has some of the pages. 0; -EFAULT: there is a hole before it, or the program lacks
+ * the right, and the plan is of no use.
  */
 int ffl_plan_add(struct ffl_plan *p, const struct ffl_known *k);
 /* There is no further mapping. 0 or -EFAULT, as above. */
 int ffl_plan_end(struct ffl_plan *p);
 
-/* Which pages of the next mapping may be replaced, as far as v tells? False: none. */
-bool ffl_plan_fresh(const struct ffl_plan *p, const struct ff_vma *v, uintptr_t *va,
-		    uintptr_t *end);
 /* Pages [va, end) are copied after all. */
 void ffl_plan_copy(struct ffl_plan *p, enum ff_why why, uintptr_t va, uintptr_t end);
 

@@ -71,7 +71,7 @@ static void begin(const struct row *r, struct ffl_plan *p)
 	uintptr_t va = addr / PG * PG, last = (end + PG - 1) / PG * PG;
 	bool all = has(r->asks, 'W') || has(r->asks, 'd');
 	const char *max = strpbrk(r->asks, "123456789");
-	const struct ffl_ask ask = {
+	p->ask = (struct ffl_ask){
 		.va = va,
 		.end = last,
 		.from = all ? va : (addr + PG - 1) / PG * PG,
@@ -85,7 +85,7 @@ static void begin(const struct row *r, struct ffl_plan *p)
 		.can_replace = !has(r->asks, 'u'),
 	};
 
-	ffl_plan_begin(p, &ask);
+	ffl_plan_begin(p);
 }
 
 static int plan_of(const struct row *r, struct ffl_plan *p)
@@ -94,10 +94,12 @@ static int plan_of(const struct row *r, struct ffl_plan *p)
 
 	begin(r, p);
 	for (const char *m = r->maps; *m && !err; m = next_map(m)) {
-		const struct ffl_known k = known(m);
+		struct ffl_known k = known(m);
 
-		if (k.v.end > p->ask.va && k.v.start < p->ask.end)
-			err = ffl_plan_add(p, &k);
+		if (k.v.end <= p->ask.va || k.v.start >= p->ask.end)
+			continue;
+		ffl_plan_fresh(p, &k);
+		err = ffl_plan_add(p, &k);
 	}
 	return err ? err : ffl_plan_end(p);
 }
@@ -301,17 +303,16 @@ static void fresh_pages(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
-		const struct ffl_known k = known(rows[i].maps);
-		uintptr_t va, end;
+		struct ffl_known k = known(rows[i].maps);
 		char is[64] = "";
 
 		begin(&rows[i], &p);
-		if (ffl_plan_fresh(&p, &k.v, &va, &end))
-			snprintf(is, sizeof(is), "%u-%u", (unsigned)((va - BASE) / PG),
-				 (unsigned)((end - BASE) / PG));
+		if (ffl_plan_fresh(&p, &k))
+			snprintf(is, sizeof(is), "%u-%u", (unsigned)((k.va - BASE) / PG),
+				 (unsigned)((k.end - BASE) / PG));
 		assert_string_equal(is, rows[i].plan);
 		p.ask.max = 0; /* what gets no run need not be looked at */
-		assert_false(ffl_plan_fresh(&p, &k.v, &va, &end));
+		assert_false(ffl_plan_fresh(&p, &k));
 	}
 }
 
