@@ -371,8 +371,10 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 	(void)req_len;
 	(void)tail_size;
 	(void)max_fds;
-	if (err)
+	if (err) {
+		fake_shadow.failed++;
 		return err;
+	}
 	memset(resp, 0, resp_len);
 	pthread_mutex_lock(&lock);
 	err = answer(ses_of(ctx), type, req, tail, n_tail, resp, fds, n_fds);

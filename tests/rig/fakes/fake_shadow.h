@@ -11,6 +11,7 @@
 struct fake_shadow {
 	_Atomic uint32_t mrs;	      /* registered now */
 	_Atomic int fail[FF_MSG_NUM]; /* answer with this -errno */
+	_Atomic uint32_t failed;      /* answers of that kind */
 	_Atomic uint64_t max_shadow;  /* bytes that a session's regions may have, 0: any */
 	struct ff_reg_mr_req
 		reg; /* the last REG_MR or REREG_MR, without its FF_ACCESS_WHY, and its runs */

@@ -309,6 +309,69 @@ static void another_reason(void **state)
 	munmap(p, 4 * PG);
 }
 
+/* Once pages were asked for, the rights of this page change, and pages are given. */
+static void *protect_page(void *page)
+{
+	while (!atomic_load(&fake_shadow.failed))
+		sched_yield();
+	assert_int_equal(mprotect(page, PG, PROT_READ), 0);
+	fake_shadow.fail[FF_MSG_PLACE_PAGES] = 0;
+	return NULL;
+}
+
+/* Memory that changes while memory before it is replaced is left alone: it was planned for what it was. */
+static void changed_since_it_was_planned(void **state)
+{
+	char *p = rg_map(4 * PG);
+	struct ibv_mr *mr;
+	pthread_t t;
+
+	(void)state;
+	rg_need_uffd();
+	rg_fill(p, 4 * PG, 7);
+	assert_ptr_equal(mmap(p + 2 * PG, PG, RW, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 p + 2 * PG);
+	fake_shadow.failed = 0;
+	fake_shadow.fail[FF_MSG_PLACE_PAGES] = -EINPROGRESS;
+	assert_int_equal(pthread_create(&t, NULL, protect_page, p + 3 * PG), 0);
+	mr = rg_reg(p, 4 * PG);
+	pthread_join(t, NULL);
+	assert_int_equal(fake_shadow.why, FF_WHY_CHANGED);
+	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), 2 * PG);
+	assert_int_equal(fake_shadow_bytes(FF_RUN_SHARED), PG);
+	assert_true(rg_is_shared(p));
+	assert_false(rg_is_shared(p + 3 * PG));
+	assert_int_equal(rg_vma_at(p + 3 * PG).flags, FF_VMA_READ);
+	rg_dereg(mr);
+	munmap(p, 4 * PG);
+}
+
+/* Where a NIC is, what is there of on-demand memory is replaced, also behind a hole, which may be filled partly. */
+static void on_demand_for_a_nic(void **state)
+{
+	const size_t len = 64u << 20;
+	char *p = rg_map(len), *q = p + len - 2 * PG;
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	rg_ctx->has_nic = true;
+	rg_fill(p, 2 * PG, 8);
+	rg_fill(q, 2 * PG, 9);
+	munmap(p + 2 * PG, len - 4 * PG);
+	mr = ibv_reg_mr(rg_pd, p, len, ACCESS | IBV_ACCESS_ON_DEMAND);
+	assert_non_null(mr);
+	assert_int_equal(fake_shadow.num_runs, 0); /* the router asks what is there */
+	assert_int_equal(fake_shadow.why, FF_WHY_OTHER);
+	assert_true(rg_is_shared(p));
+	assert_true(rg_is_shared(q));
+	rg_check(p, 2 * PG, 8);
+	rg_check(q, 2 * PG, 9);
+	rg_dereg(mr);
+	munmap(p, 2 * PG);
+	munmap(q, 2 * PG);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
@@ -316,5 +379,6 @@ int main(void)
 	return UNIT_RUN(T(shared_mappings_are_named), T(stacks_are_left_alone),
 			T(stack_without_a_guard), T(file_and_read_only_mappings),
 			T(without_shadow_memory), T(without_a_watcher), T(without_userfaultfd),
-			T(watched_by_another_userfaultfd), T(most_of_the_bytes), T(another_reason));
+			T(watched_by_another_userfaultfd), T(most_of_the_bytes), T(another_reason),
+			T(changed_since_it_was_planned), T(on_demand_for_a_nic));
 }
