@@ -132,6 +132,7 @@ static int mr_enter(struct mr *mr)
 
 	if (mr->odp)
 		mr->odp->mr = mr->o.handle;
+	mr->stage = MR_USED;
 	return err;
 }
 
@@ -158,11 +159,30 @@ static int mr_add_made(struct ctl_call *c, struct mr *mr)
 	return err;
 }
 
-int ctl_mr_add(struct ctl_call *c, struct mr *mr)
+static void reg_tell(struct ctl_call *c, const struct mr *mr, struct ff_reg_mr_resp *resp)
 {
-	int err = mr_make(mr);
+	MR_TELL(resp, mr);
+	resp->zero_copy = mr->zero_copy;
+	resp->tracked = mr->tracked && track_is_known(c->s, mr->addr, mr->length);
+}
 
-	return err ? err : mr_add_made(c, mr);
+/* A carrier is done with its part of the MR: the next stage follows, or the MR ends. resp: REG_MR's, or NULL. */
+static int mr_go_on(struct ctl_call *c, struct mr *mr, int err, struct ff_reg_mr_resp *resp)
+{
+	if (mr->stage == MR_ENDING)
+		return ctl_obj_destroy(&mr->o);
+	if (!err)
+		err = mr_add_made(c, mr);
+	if (err)
+		ctl_mr_free(mr);
+	else if (resp)
+		reg_tell(c, mr, resp);
+	return err;
+}
+
+int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err)
+{
+	return mr_go_on(c, mr, err ? err : mr_make(mr), NULL);
 }
 
 /* ---- what takes a carrier long ------------------------------------------------------------------ */
@@ -181,9 +201,20 @@ static void hold_pd(struct mr *mr, uint32_t by)
 	fast_unlock(h);
 }
 
-/* A carrier makes its part of the MR, or ends it, and that takes long. True: it has begun, and `finish` follows. */
-static bool mr_later(struct ctl_call *c, struct mr *mr, bool make,
-		     int (*finish)(struct ctl_call *c, struct ctl_later *l, int err, void *resp))
+static int mr_finish(struct ctl_call *c, struct ctl_later *l, int err, void *resp)
+{
+	struct mr *mr = ((struct mr_later *)l)->mr;
+
+	free(l);
+	hold_pd(mr, UINT32_MAX);
+	return mr_go_on(c, mr, err, resp);
+}
+
+/*
+ * A carrier makes its part of an MR that is mapped, or ends its part of one that has left, and that takes long. True:
+ * it has begun, and mr_finish() follows.
+ */
+static bool mr_later(struct ctl_call *c, struct mr *mr)
 {
 	struct fast *f = c->s->fast;
 	struct mr_later *later = carriers_make_objects(f) ? calloc(1, sizeof(*later)) : NULL;
@@ -191,65 +222,19 @@ static bool mr_later(struct ctl_call *c, struct mr *mr, bool make,
 
 	if (!later)
 		return false;
-	later->l.finish = finish;
+	later->l.finish = mr_finish;
 	later->mr = mr;
-	begun = make ? CARRIERS_FIRST(make, f, OBJ_MR, &mr->o, &later->l.be) :
-		       CARRIERS_FIRST(end, f, OBJ_MR, &mr->o, &later->l.be);
+	begun = mr->stage == MR_MAPPED ? CARRIERS_FIRST(make, f, OBJ_MR, &mr->o, &later->l.be) :
+					 CARRIERS_FIRST(end, f, OBJ_MR, &mr->o, &later->l.be);
 	if (!begun) {
 		free(later);
 		return false;
 	}
+	if (mr->stage == MR_LEFT)
+		mr->stage = MR_ENDING;
 	hold_pd(mr, 1);
 	ctl_call_later(c, &later->l);
 	return true;
-}
-
-static struct mr *mr_back(struct ctl_later *l)
-{
-	struct mr *mr = ((struct mr_later *)l)->mr;
-
-	free(l);
-	hold_pd(mr, UINT32_MAX);
-	return mr;
-}
-
-static void reg_tell(struct ctl_call *c, const struct mr *mr, struct ff_reg_mr_resp *resp)
-{
-	MR_TELL(resp, mr);
-	resp->zero_copy = mr->zero_copy;
-	resp->tracked = mr->tracked && track_is_known(c->s, mr->addr, mr->length);
-}
-
-static int reg_finish(struct ctl_call *c, struct ctl_later *l, int err, void *resp)
-{
-	struct mr *mr = mr_back(l);
-
-	if (!err)
-		err = mr_add_made(c, mr);
-	if (err)
-		ctl_mr_free(mr);
-	else
-		reg_tell(c, mr, resp);
-	return err;
-}
-
-static int dereg_finish(struct ctl_call *c, struct ctl_later *l, int err, void *resp)
-{
-	struct mr *mr = mr_back(l);
-
-	(void)c;
-	(void)err;
-	(void)resp;
-	return ctl_obj_destroy(&mr->o);
-}
-
-int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err)
-{
-	if (!err)
-		err = ctl_mr_add(c, mr);
-	if (err)
-		ctl_mr_free(mr);
-	return err;
 }
 
 CTL_SERVE(reg_mr)
@@ -282,12 +267,9 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	mr->length = req->length;
 	mr->iova = req->iova;
 	err = mr_map(c, mr, req->access & FF_ACCESS_TRACK);
-	if (!err && mr_later(c, mr, true, reg_finish))
+	if (!err && mr_later(c, mr))
 		return CTL_LATER;
-	err = ctl_mr_done(c, mr, err);
-	if (!err)
-		reg_tell(c, mr, resp);
-	return err;
+	return mr_go_on(c, mr, err ? err : mr_make(mr), resp);
 }
 
 /*
@@ -297,7 +279,7 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 static int mr_leave(struct ctl *ctl, struct mr *mr)
 {
 	struct fast *f = mr->o.ses->fast;
-	bool first = !mr->is_left;
+	bool first = mr->stage < MR_LEFT;
 	int err = 0;
 
 	fast_lock(f->host);
@@ -305,7 +287,7 @@ static int mr_leave(struct ctl *ctl, struct mr *mr)
 		err = -EBUSY;
 	} else if (first) {
 		fast_mr_del(mr);
-		mr->is_left = true;
+		mr->stage = MR_LEFT;
 		if (mr->kind == MR_USER)
 			pvm_cancel(f, mr->o.ses, mr->addr, mr->length, &mr->left);
 	}
@@ -332,7 +314,7 @@ void ctl_mr_leave_all(struct ctl *ctl, struct session *s)
 		/* the client has taken it back: it makes the call */
 		if (!atomic_compare_exchange_strong(place, &h, 0))
 			continue;
-		if (mr && mr->odp && mr->is_left)
+		if (mr && mr->odp && mr->stage == MR_LEFT)
 			ctl_obj_destroy(&mr->o);
 	}
 }
@@ -345,14 +327,12 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 	int err;
 
 	(void)resp;
-	if (!mr || mr->is_ending)
+	if (!mr || mr->stage == MR_ENDING)
 		return -EINVAL;
 	err = mr_leave(c->ctl, mr);
 	/* one of another session may end with that */
-	if (!err && s == c->s && mr_later(c, mr, false, dereg_finish)) {
-		mr->is_ending = true;
+	if (!err && s == c->s && mr_later(c, mr))
 		return CTL_LATER;
-	}
 	return err ? err : ctl_obj_destroy(&mr->o);
 }
 
@@ -360,7 +340,7 @@ static void mr_forget(struct fast *f, struct obj *o)
 {
 	struct mr *mr = obj_of(o, mr);
 
-	if (!mr->is_left)
+	if (mr->stage < MR_LEFT)
 		fast_mr_del(mr);
 	while (!mw_mr_gone(mr, WINDOWS_STEP)) { /* no further one can be bound: it has no key */
 		fast_unlock(f->host);

@@ -78,9 +78,10 @@ int ctl_after_copies(struct ctl_call *c);
 		(resp)->rkey = (of)->rkey;                                                         \
 	} while (0)
 
-/* mr.c: enter an MR that has its pages and o.ses, and publish it; not freed when it fails. */
-int ctl_mr_add(struct ctl_call *c, struct mr *mr);
-/* The same at the end of a registration that has come as far as `err`; freed when it fails. */
+/*
+ * mr.c: have the carrier make its part of an MR that has its pages and o.ses, enter the MR, and publish it. err: what
+ * finding the pages has led to. The MR is freed when it fails.
+ */
 int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err);
 
 /* A zeroed ring block of `size` bytes within the session's limit: at->seg, at->off, its address. */

@@ -393,6 +393,13 @@ enum mr_kind {
 	MR_DMABUF, /* a dma-buf */
 };
 
+enum mr_stage {
+	MR_MAPPED, /* nobody can name it; a carrier makes its part */
+	MR_USED,   /* it has its keys */
+	MR_LEFT, /* it is being deregistered: nobody finds it by a key, and calls end that were under way */
+	MR_ENDING, /* a carrier ends its part for a call of the session's: nobody else ends the MR */
+};
+
 struct mr {
 	struct obj o; /* refs: windows bound to it */
 	LIST_HEAD(, mw) windows;
@@ -417,9 +424,7 @@ struct mr {
 	uint64_t map_len;	 /* [ctl] */
 	int watch;		 /* [ctl] sigbus.c's number */
 	void *backend;		 /* the carrier's part */
-	/* [ctl] it is being deregistered: nobody finds it by a key, and calls end that were under way */
-	bool is_left;
-	bool is_ending; /* [ctl] ... by a call of its session's that is under way: nobody else ends it */
+	enum mr_stage stage;	 /* [ctl] */
 	struct pvm_mark left;
 };
 
@@ -749,7 +754,7 @@ static inline struct mr *mr_get(struct session *s, uint32_t h)
 {
 	struct mr *mr = mr_handle_get(s, h);
 
-	return mr && !mr->is_left ? mr : NULL;
+	return mr && mr->stage < MR_LEFT ? mr : NULL;
 }
 /* Has its client deregistered it, without having told so by a call yet? */
 static inline bool mr_leaves(const struct mr *mr)
