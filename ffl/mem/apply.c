@@ -15,8 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "ffl/mem/apply.h"
-#include "ffl/mem/kind.h"
+#include "ffl/mem/region.h"
 #include "ffl/mem/track.h"
 #include "ffl/mem/window.h"
 #include "ffl/session/mm.h"
@@ -64,13 +63,6 @@ void ffl_apply_append(struct ff_mr_run *run, unsigned *num, const struct ff_mr_r
 		run[(*num)++] = *r;
 }
 
-static void add_run(struct apply *a, enum ff_run_kind kind, uintptr_t va, size_t len, uint64_t off)
-{
-	const struct ff_mr_run r = { .va = va, .len = len, .off = off, .kind = kind };
-
-	ffl_apply_append(a->run, &a->num, &r);
-}
-
 /*
  * The router maps only pages of shared memory that exist, as if they were pinned (those that it touched first would
  * be charged to it), and ends a session in whose mapping it meets others. So what cannot be made present is no
@@ -79,15 +71,18 @@ static void add_run(struct apply *a, enum ff_run_kind kind, uintptr_t va, size_t
 static void apply_shared(struct apply *a, const struct ffl_step *s)
 {
 	const struct ff_vma *v = &s->v;
+	struct ff_mr_run r = { .va = s->va, .len = s->end - s->va, .kind = FF_RUN_SHARED };
 
+	if (s->way == FFL_WAY_OWN) {
+		r.kind = FF_RUN_SHADOW;
+		r.off = v->offset + (s->va - v->start);
+	}
 	if (!v->dev_major &&
 	    mm_advise((void *)s->va, s->end - s->va,
 		      v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		ffl_plan_copy(&plan, FF_WHY_MAPPINGS, s->va, s->end);
-	else if (s->way == FFL_WAY_OWN)
-		add_run(a, FF_RUN_SHADOW, s->va, s->end - s->va, v->offset + (s->va - v->start));
 	else
-		add_run(a, FF_RUN_SHARED, s->va, s->end - s->va, 0);
+		ffl_apply_append(a->run, &a->num, &r);
 }
 
 /* Is the step's mapping still there? */
@@ -197,7 +192,8 @@ static void apply_fresh(struct apply *a, const struct ffl_step *s)
 			lazy->placed = true;
 			lazy->attr = attr;
 		}
-		add_run(a, FF_RUN_SHADOW, va, len, place.off);
+		ffl_apply_append(a->run, &a->num,
+				 &(struct ff_mr_run){ va, len, place.off, 0, FF_RUN_SHADOW });
 		place.off += len;
 		va += len;
 	}

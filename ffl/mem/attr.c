@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * attr.c - what the program has asked of a mapping: locked, not in core dumps, and so on. Called
- * by region.c with the region lock held.
+ * by apply.c and window.c with the region lock held.
  *
  * A shadow mapping takes the place of the program's, and has none of what was asked of that. So
  * it is asked again of the shadow mapping; and what that cannot have (a child finds zeros there,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * heat.c - large memory is registered as it is, and the parts of it that are used are replaced by shadow pages
- * afterwards. Called by mr.c; replaces by region.c; a thread for each context that has such memory.
+ * afterwards. Called by mr.c; replaces by apply.c; a thread for each context that has such memory.
  *
  * Theory of operation
  * -------------------
@@ -28,7 +28,7 @@
  *	it, replaces a slice and tells the router with the region lock held all the time; who deregisters
  *	takes the MR off the list first, by that lock.
  *	fork(): holds the region lock; the child has no thread, and no sessions of the parent's.
- *	Unmapping: region.c compares what is mapped, and window.c once more in the window. The router takes no run
+ *	Unmapping: apply.c compares what is mapped, and window.c once more in the window. The router takes no run
  *	for what is not where it was.
  *	Signals: none are delivered to it, but for those by which libc changes all threads' user ids.
  *	The end: ffl_mr_context_fini() stops the thread. The router's death ends it by the socket's end.
@@ -51,8 +51,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ffl/mem/apply.h"
+#include "ffl/mem/region.h"
 #include "ffl/mem/track.h"
+#include "ffl/mem/window.h"
 #include "ffl/session/mm.h"
 
 /*
@@ -342,7 +343,7 @@ static void stack_free(struct ffl_heat *h)
 /*
  * Start the thread on a stack of that size. There is something above it so that the kernel does not make one
  * mapping of it and of what the program registers, which would look like a stack; and so much of it that
- * region.c does not take that for the thread's own frames. 0 or -errno.
+ * kind.c does not take that for the thread's own frames. 0 or -errno.
  */
 static int start_on(struct ffl_heat *h, size_t len)
 {
@@ -425,7 +426,7 @@ static bool is_on(void)
 
 enum ffl_when ffl_heat_when(struct ffl_context *ctx, size_t len, int access)
 {
-	if (access & IBV_ACCESS_REMOTE_ATOMIC || ctx->has_nic || !ffl_regions_know_pins() ||
+	if (access & IBV_ACCESS_REMOTE_ATOMIC || ctx->has_nic || !ffl_window_knows_pins() ||
 	    !is_on())
 		return FFL_NOW;
 	if (len < LAZY_MIN)

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "ffl/session/mm.h"
-#include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
 
 /* Bytes around the frame of the check that registering uses of its stack; generous. */

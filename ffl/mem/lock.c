@@ -26,13 +26,20 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t lock_signals;	 /* mask of the thread that has the lock, as it was */
 static _Atomic uint32_t waiting; /* threads that wait for it */
 
-/* The bare system call: the library function would leave out libc's internal signals. */
-void ffl_regions_lock(void)
+/* By the bare system call: the library function would leave out libc's internal signals. The mask as it was. */
+static uint64_t wait_begin(void)
 {
 	uint64_t all = ~(uint64_t)0, old;
 
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, KERNEL_SIGSET_SIZE);
 	atomic_fetch_add(&waiting, 1);
+	return old;
+}
+
+void ffl_regions_lock(void)
+{
+	uint64_t old = wait_begin();
+
 	pthread_mutex_lock(&lock);
 	atomic_fetch_sub(&waiting, 1);
 	lock_signals = old;
@@ -40,25 +47,20 @@ void ffl_regions_lock(void)
 
 bool ffl_regions_lock_soon(void)
 {
-	uint64_t all = ~(uint64_t)0, old, since = ffl_clock_ns(CLOCK_MONOTONIC);
+	uint64_t since = ffl_clock_ns(CLOCK_MONOTONIC), old = wait_begin();
+	bool locked = !pthread_mutex_trylock;
 
-	if (!pthread_mutex_trylock) {
-		ffl_regions_lock();
-		return true;
-	}
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, KERNEL_SIGSET_SIZE);
-	atomic_fetch_add(&waiting, 1);
-	while (pthread_mutex_trylock(&lock)) {
-		if (ffl_clock_ns(CLOCK_MONOTONIC) - since > LOCK_NS) {
-			atomic_fetch_sub(&waiting, 1);
-			syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
-			return false;
-		}
+	if (locked)
+		pthread_mutex_lock(&lock);
+	while (!locked && !(locked = !pthread_mutex_trylock(&lock)) &&
+	       ffl_clock_ns(CLOCK_MONOTONIC) - since <= LOCK_NS)
 		sched_yield();
-	}
 	atomic_fetch_sub(&waiting, 1);
-	lock_signals = old;
-	return true;
+	if (locked)
+		lock_signals = old;
+	else
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
+	return locked;
 }
 
 void ffl_regions_unlock(void)

@@ -20,8 +20,7 @@
 
 #include "ffr/abi/ff_verbs.h"
 #include "ffl/session/mm.h"
-#include "ffl/mem/apply.h"
-#include "ffl/mem/kind.h"
+#include "ffl/mem/region.h"
 #include "ffl/mem/track.h"
 
 /* macros of <infiniband/verbs.h> in the way of the functions */
@@ -190,7 +189,7 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 
 	*h = (struct hold){ 0 };
 	if (access & IBV_ACCESS_ON_DEMAND && (!ctx->has_nic || length == SIZE_MAX)) {
-		ffl_regions_claimed();
+		atomic_fetch_add(&ffl_untold, 1);
 		return 0;
 	}
 	ffl_regions_lock();
@@ -208,21 +207,9 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 		}
 	}
 	if (num >= 0)
-		ffl_regions_claimed();
+		atomic_fetch_add(&ffl_untold, 1);
 	ffl_regions_unlock();
 	return num < 0 ? num : 0;
-}
-
-/* The pages stay what they are. */
-static void drop(struct hold *h)
-{
-	free(h->lazy);
-	free(h->run);
-}
-
-static struct hold mr_hold(const struct ffl_mr *mr)
-{
-	return (struct hold){ .run = mr->run, .num = mr->num_runs, .lazy = mr->lazy };
 }
 
 static void mr_set_hold(struct ffl_mr *mr, const struct hold *h)
@@ -309,7 +296,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		.access = told_access(&hold, access),
 	};
 	err = call_reg(ctx, FF_MSG_REG_MR, &req, sizeof(req), &hold, access, &resp, sizeof(resp));
-	ffl_regions_told();
+	atomic_fetch_sub(&ffl_untold, 1);
 	if (err)
 		goto err_drop;
 	mr->ibv = (struct ibv_mr){
@@ -331,8 +318,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	say(mr, hold.why);
 	return &mr->ibv;
 
-err_drop:
-	drop(&hold);
+err_drop: /* the pages stay what they are */
+	free(hold.lazy);
+	free(hold.run);
 err_free:
 	known_del(mr->known);
 	free(mr);
@@ -375,7 +363,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	struct ff_rereg_mr_req req;
 	struct ff_rereg_mr_resp resp;
 	uint64_t iova = mr->iova;
-	struct hold old, new;
+	struct hold new;
 	uint32_t place;
 	int err;
 
@@ -430,17 +418,18 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	wait_for_posted(mr);
 	ffl_heat_remove(mr->lazy);
 	err = call_reg(ctx, FF_MSG_REREG_MR, &req, sizeof(req), &new, access, &resp, sizeof(resp));
-	ffl_regions_told();
+	atomic_fetch_sub(&ffl_untold, 1);
 	if (err) {
 		ffl_heat_add(mr->lazy, true);
 		known_del(place);
-		drop(&new);
+		free(new.lazy);
+		free(new.run);
 		errno = -err;
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	ffl_heat_leave(mr->lazy);
-	old = mr_hold(mr);
-	drop(&old);
+	free(mr->lazy);
+	free(mr->run);
 	known_del(mr->known);
 	mr->known = place;
 	atomic_fetch_sub(&to_pd(ibv->pd)->refs, 1);
@@ -465,11 +454,9 @@ err_input:
 
 void ffl_mr_forget(struct ffl_mr *mr)
 {
-	struct hold hold;
-
 	ffl_heat_remove(mr->lazy);
-	hold = mr_hold(mr);
-	drop(&hold);
+	free(mr->lazy);
+	free(mr->run);
 	known_del(mr->known);
 	atomic_fetch_sub(&to_pd(mr->ibv.pd)->refs, 1);
 	free(mr);

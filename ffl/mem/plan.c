@@ -31,18 +31,9 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "ffl/mem/plan.h"
-
-static uintptr_t max_of(uintptr_t a, uintptr_t b)
-{
-	return a > b ? a : b;
-}
-
-static uintptr_t min_of(uintptr_t a, uintptr_t b)
-{
-	return a < b ? a : b;
-}
 
 void ffl_plan_copy(struct ffl_plan *p, enum ff_why why, uintptr_t va, uintptr_t end)
 {
@@ -89,8 +80,8 @@ bool ffl_plan_fresh(const struct ffl_plan *p, struct ffl_known *k)
 		k->va = ask->va;
 		k->end = ask->end;
 	} else {
-		k->va = max_of(k->v.start, ask->from);
-		k->end = max_of(min_of(k->v.end, ask->to), k->va);
+		k->va = MAX(k->v.start, ask->from);
+		k->end = MAX(MIN(k->v.end, ask->to), k->va);
 	}
 	k->why = refusal(ask, &k->v);
 	return k->why == FF_WHY_NUM && k->va < k->end && p->num < ask->max;
@@ -123,8 +114,8 @@ static void add_private(struct ffl_plan *p, const struct ffl_known *k, uintptr_t
 	};
 	enum ff_why why = k->why;
 
-	ffl_plan_copy(p, FF_WHY_EDGE, va, min_of(k->va, end));
-	ffl_plan_copy(p, FF_WHY_EDGE, max_of(k->end, va), end);
+	ffl_plan_copy(p, FF_WHY_EDGE, va, MIN(k->va, end));
+	ffl_plan_copy(p, FF_WHY_EDGE, MAX(k->end, va), end);
 	if (k->va >= k->end)
 		return;
 	if (why == FF_WHY_NUM)
@@ -149,7 +140,7 @@ static void add_shared(struct ffl_plan *p, const struct ffl_known *k, uintptr_t 
 
 int ffl_plan_add(struct ffl_plan *p, const struct ffl_known *k)
 {
-	uintptr_t va = max_of(k->v.start, p->ask.va), end = min_of(k->v.end, p->ask.end);
+	uintptr_t va = MAX(k->v.start, p->ask.va), end = MIN(k->v.end, p->ask.end);
 
 	if (!p->ask.is_on_demand &&
 	    (va > p->at || !(k->v.flags & (p->ask.write ? FF_VMA_WRITE : FF_VMA_READ))))

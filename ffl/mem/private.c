@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "ffl/mem/attr.h"
-#include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
 #include "ffl/mem/window.h"
 #include "ffl/session/mm.h"
@@ -187,12 +186,12 @@ int ffl_private_make(uintptr_t addr, size_t len)
 	if (PAGE_UP(addr + len) < addr)
 		return -EINVAL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	while ((locked = ffl_regions_lock_soon()) && ffl_regions_untold() &&
+	while ((locked = ffl_regions_lock_soon()) && atomic_load(&ffl_untold) &&
 	       ffl_clock_ns(CLOCK_MONOTONIC) - since < WAIT_NS) {
 		ffl_regions_unlock();
 		sched_yield();
 	}
-	if (locked && !ffl_regions_untold())
+	if (locked && !atomic_load(&ffl_untold))
 		err = make(PAGE_DOWN(addr), PAGE_UP(addr + len));
 	if (locked)
 		ffl_regions_unlock();

@@ -73,7 +73,7 @@ static _Atomic pid_t shown_pid; /* of this process; children made by bare calls 
 
 static bool has_windows; /* else nothing can be replaced */
 static struct ffl_context *contexts;
-static _Atomic uint32_t num_untold;
+_Atomic uint32_t ffl_untold;
 static int maps_fd = -1; /* ffl_regions_maps()'s */
 
 int ffl_pages_grow(void **array, uint32_t num, uint32_t *max, size_t size)
@@ -164,21 +164,6 @@ bool ffl_regions_has(const struct ff_vma *v)
 struct ffl_context *ffl_regions_contexts(void)
 {
 	return contexts;
-}
-
-void ffl_regions_claimed(void)
-{
-	atomic_fetch_add(&num_untold, 1);
-}
-
-void ffl_regions_told(void)
-{
-	atomic_fetch_sub(&num_untold, 1);
-}
-
-bool ffl_regions_untold(void)
-{
-	return atomic_load(&num_untold);
 }
 
 /* Is its descriptor still what it was? Programs close descriptors that are not theirs. */
@@ -370,11 +355,6 @@ bool ffl_regions_can_replace(const struct ffl_context *ctx)
 	return has_windows && ctx->uffd_dev >= 0 && !ctx->no_pages;
 }
 
-bool ffl_regions_know_pins(void)
-{
-	return ffl_window_knows_pins();
-}
-
 /* ---- contexts ---------------------------------------------------------------------------- */
 
 void ffl_regions_add(struct ffl_context *ctx)
@@ -478,7 +458,7 @@ void ffl_regions_forget(bool fds_too)
 	num_files = 0;
 	files_show();
 	contexts = NULL;
-	atomic_store(&num_untold, 0);
+	atomic_store(&ffl_untold, 0);
 	has_windows = false;
 	/* the parent's, of its address space; not closed, for they may be other files' by now */
 	maps_fd = -1;

@@ -138,21 +138,14 @@ bool ffl_regions_can_replace(const struct ffl_context *ctx);
 bool ffl_regions_is_of(const struct ffl_context *ctx, const struct ff_vma *v);
 /* An open /proc/self/maps, which stays here, or -1. */
 int ffl_regions_maps(void);
-/* [region lock] Can it be told which pages must not be replaced while the program uses them? */
-bool ffl_regions_know_pins(void);
 /*
  * `len` bytes of shadow pages, present, readable and writable, somewhere. NULL: errno. munmap()
  * gives them back.
  */
 char *ffl_regions_map(struct ffl_context *ctx, size_t len);
 
-/*
- * What a claim has found is not known to the router before the MR is: from ffl_regions_claimed() to
- * ffl_regions_told(), which needs no lock, no shadow page may become anything else.
- */
-void ffl_regions_claimed(void);
-void ffl_regions_told(void);
-bool ffl_regions_untold(void);
+/* MRs whose runs the router is about to be told of: no shadow page may become anything else meanwhile. No lock. */
+extern _Atomic uint32_t ffl_untold;
 
 /* For private.c: whose pages these are; NULL: of no file, or its descriptor was closed. */
 const struct ffl_file *ffl_regions_file_of(const struct ff_vma *v);
@@ -172,6 +165,42 @@ void ffl_regions_forget(bool fds_too);
 bool ffl_regions_any(void);
 /* No lock. Is this mapping shadow pages? */
 bool ffl_regions_has(const struct ff_vma *v);
+
+/* ---- kind.c, and apply.c ----------------------------------------------------------------- */
+
+/* The largest inaccessible mapping that counts as the guard of a thread's stack, bytes. */
+#define FFL_GUARD_MAX ((uint64_t)1 << 20)
+
+/* A context begins: no lock. */
+void ffl_kind_init(struct ffl_context *ctx);
+
+/*
+ * [region lock] Of pages [va, end) of private mapping v, whose rights allow to replace them. `whole`: they may have
+ * bytes that are no MR's. maps is an open /proc/self/maps.
+ */
+enum ffl_use ffl_kind_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps);
+
+/* May this thread touch [va, end) in a window? */
+bool ffl_is_own(uintptr_t va, uintptr_t end);
+
+/*
+ * Make [addr, addr + len) ready, with these IBV_ACCESS_*, and describe what the router has a pointer to in
+ * run[FF_MR_MAX_RUNS]. The number of runs; what they leave out is reached through /proc. -EFAULT: there is a
+ * hole, or a mapping that lacks the right to be read, or to be written where the access wants that. Of
+ * on-demand memory a hole is no error. *why: the reason of most bytes that get no run, UNUSED if all
+ * do; *unused: bytes of whole pages that get none, but might be replaced later.
+ */
+int ffl_apply_mr(struct ffl_context *ctx, uintptr_t addr, size_t len, int access,
+		 enum ffl_when when, enum ff_why *why, uint64_t *unused, struct ff_mr_run *run);
+/*
+ * The same for the whole pages [from, to) of a lazy MR, which has no run for them yet, and at most so many
+ * runs. Shared memory that is not this context's gets no run. Sets lazy->why.
+ */
+int ffl_apply_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to, struct ff_mr_run *run,
+		   unsigned max);
+
+/* Append a run to the first *num, which it may continue. */
+void ffl_apply_append(struct ff_mr_run *run, unsigned *num, const struct ff_mr_run *r);
 
 /* ---- fork.c: no lock --------------------------------------------------------------------- */
 

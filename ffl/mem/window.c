@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * window.c - shared pages take the place of private ones under a running program. Called by
- * region.c, with the region lock held, on whatever thread registers memory.
+ * apply.c and private.c, with the region lock held, on whatever thread registers memory.
  *
  * Theory of operation
  * -------------------
@@ -22,7 +22,7 @@
  *
  * In a window this thread must not touch p, in any way: no malloc, no stdio, no call of the
  * router, no signal handler (signals are blocked while the region lock is held), own stack,
- * thread control block and errno elsewhere (region.c sees to both).
+ * thread control block and errno elsewhere (lock.c and kind.c see to that).
  *
  * The kernel makes one mapping of p and the stash where they happen to be next to each other and
  * nothing in p was ever written to; then it forgets that p is registered (seen with Linux 6.18),

@@ -492,7 +492,7 @@ struct ffl_mr {
 	uint64_t zero_copy; /* bytes that the router reaches by a pointer */
 	int access;
 	unsigned num_runs;
-	struct ff_mr_run *run; /* what it claims of region.c */
+	struct ff_mr_run *run; /* what apply.c has made ready */
 	struct ffl_lazy *lazy; /* region.h: it may claim more; NULL: no */
 	bool imported;	       /* import.c: another session's, and nothing here but its keys */
 	uint32_t known;	       /* mr.c: where its range is told */

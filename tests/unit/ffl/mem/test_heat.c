@@ -6,6 +6,7 @@
  * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/track.c ffl/mem/filter.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/plan.c ffl/mem/apply.c ffl/mem/lock.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include "tests/rig/unit/region_rig.h"
+#include "ffl/mem/window.h"
 #include "ffl/mem/region.h"
 
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static void tell_and_wait(struct ibv_mr *mr, char *va, uint64_t len)
 static void need_pins(void)
 {
 	rg_need_uffd();
-	if (!ffl_regions_know_pins()) {
+	if (!ffl_window_knows_pins()) {
 		print_message("no UFFDIO_MOVE here\n");
 		skip();
 	}

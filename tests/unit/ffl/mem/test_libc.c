@@ -473,7 +473,7 @@ static void tracked(void **state)
 
 	(void)state;
 	rg_need_uffd();
-	if (!ffl_regions_know_pins())
+	if (!ffl_window_knows_pins())
 		skip(); /* all is replaced at once */
 	fake_shadow.has_heat = true;
 	rg_fill(p, 4 * MB, 61);
