@@ -207,10 +207,18 @@ static void what_was_placed_stays(void **state)
 	WAIT_FOR(!pages());
 }
 
+/* Is that still the socket of the process for orphans? A thread of it may get the number for another file. */
+static bool is_its_sock(const char *path, const char *was)
+{
+	char now[64] = "";
+
+	return readlink(path, now, sizeof(now) - 1) > 0 && !strcmp(now, was);
+}
+
 /* Nobody is there any more who could ask for anything. Programs that run are served on. */
 static void the_service_ends(void **state)
 {
-	char its_sock[32];
+	char its_sock[32], was[64] = "";
 	struct made m;
 
 	(void)state;
@@ -218,9 +226,9 @@ static void the_service_ends(void **state)
 	router_kill(router_start(&m, false));
 	WAIT_FOR(num_watched() == 1);
 	snprintf(its_sock, sizeof(its_sock), "/proc/%d/fd/%d", (int)orphans.pid, STDERR_FILENO + 1);
-	assert_int_equal(faccessat(AT_FDCWD, its_sock, F_OK, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(readlink(its_sock, was, sizeof(was) - 1) > 0);
 	shutdown(orphans.sock, SHUT_RDWR); /* the client has a copy of it */
-	WAIT_FOR(faccessat(AT_FDCWD, its_sock, F_OK, AT_SYMLINK_NOFOLLOW));
+	WAIT_FOR(!is_its_sock(its_sock, was));
 	assert_true(tell(DROP, m.va, 4 * PG, 0));
 	assert_true(tell(CHECK, m.va, 4 * PG, 0));
 	assert_true(tell(CHECK, m.va + 4 * PG, 12 * PG, 6));
