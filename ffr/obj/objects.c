@@ -35,7 +35,7 @@ static int table_grow(struct obj_table *t)
 	t->gen = gen;
 	memset(slot + t->size, 0, (size - t->size) * sizeof(*slot));
 	for (uint32_t i = t->size; i < size; i++)
-		gen[i] = 1;
+		gen[i] = (uint16_t)(t->first_gen + 1);
 	t->next_free = t->size;
 	t->size = size;
 	return 0;
@@ -58,6 +58,24 @@ int obj_insert(struct obj_table *t, struct obj *o)
 	t->used++;
 	t->next_free = i + 1;
 	o->handle = (uint32_t)t->gen[i] << 16 | i;
+	return 0;
+}
+
+int obj_insert_at(struct obj_table *t, struct obj *o)
+{
+	uint32_t i = FF_HANDLE_INDEX(o->handle);
+
+	if (!(o->handle >> 16) || i >= t->max)
+		return -EEXIST;
+	while (i >= t->size)
+		if (table_grow(t))
+			return -ENOMEM;
+	if (t->slot[i])
+		return -EEXIST;
+	t->slot[i] = o;
+	t->gen[i] = (uint16_t)(o->handle >> 16);
+	t->used++;
+	t->next_free = 0;
 	return 0;
 }
 

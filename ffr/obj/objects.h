@@ -47,6 +47,7 @@ struct nic_qp;
 struct nic_srq;
 struct trace;
 struct session;
+struct ledger;
 struct cm_cont;
 struct cm_chan;
 
@@ -72,6 +73,7 @@ struct obj {
 	uint32_t handle;
 	uint8_t kind;  /* enum obj_kind */
 	uint32_t refs; /* objects of the same session that use this one; destroy needs 0 */
+	uint32_t slot; /* [ctl] of its record in the session's ledger; 0: none */
 	struct session *ses;
 };
 
@@ -81,10 +83,13 @@ struct obj_table {
 	uint16_t *gen;
 	uint32_t size, used, next_free;
 	uint32_t max;
+	uint16_t first_gen; /* of a place that was never used, less 1 */
 };
 
 /* 0 and o->handle set, or -ENOMEM when the table is full. */
 int obj_insert(struct obj_table *t, struct obj *o);
+/* The same with the handle that it has: that of an object of a former router. -EEXIST: there is no such place. */
+int obj_insert_at(struct obj_table *t, struct obj *o);
 void obj_remove(struct obj_table *t, struct obj *o);
 /* The live object of that handle, or NULL: out of range, stale generation, or handle 0. */
 static inline struct obj *obj_get(const struct obj_table *t, uint32_t handle)
@@ -245,6 +250,9 @@ struct seg {
 	bool sent;		  /* [ctl] the client has its descriptor */
 	int watch;		  /* [ctl] sigbus.c's number */
 	struct ring_pages *alloc; /* [ctl] seg.c's page allocator */
+	bool is_held;	   /* [ctl] the nursery has it mapped: the next router can reach it */
+	uint32_t slot;	   /* [ctl] ctl/record.c: of its record, */
+	uint32_t recorded; /* [ctl] which tells of so many pages */
 };
 
 /* ---- session ---------------------------------------------------------------------------------- */
@@ -351,6 +359,9 @@ struct session {
 	struct ctl_conn *conn;
 	struct ses_import import;
 	struct ses_end end;
+	struct ledger *ledger; /* what the next router finds; NULL: no router will */
+	uint32_t record;       /* its own record there */
+	bool is_restored;      /* it is being made again; what the keeper holds of it stays */
 };
 
 /* ---- the objects -------------------------------------------------------------------------------- */
@@ -644,6 +655,7 @@ struct qp {
 	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
 	bool flush_waits;   /* ERR, SQE: nothing is flushed before the WRs in_flight end */
 	bool draining;	    /* SQD: event owed when nothing is under way */
+	bool torn; /* a flush or a failure is half done: a router that dies now leaves it unsound */
 	bool last_wqe_sent;
 	bool comm_est_sent;
 	uint64_t last_work; /* ns */
@@ -670,6 +682,12 @@ struct qp {
 	LIST_HEAD(, mw) windows;	/* type 2, bound to it */
 	struct qp_xrc xrc;
 };
+
+/*
+ * Stores that the next router sees in this order, if this one is killed between them: cursors of QPs and CQs
+ * (obj/ledger.h). The compiler must not exchange them; the CPU's order does not matter, for the reader comes after the end.
+ */
+#define CURSOR_SET(field, value) (*(volatile typeof(field) *)&(field) = (value))
 
 /* Requests are acknowledged, so that an error ends the connection. */
 static inline bool qp_is_reliable(const struct qp *qp)

@@ -31,7 +31,7 @@ const char *const quota_name[] = {
  */
 static const uint64_t heap[QUOTA_NUM] = {
 	[QUOTA_QP] = 4096, [QUOTA_CQ] = 1024,	 [QUOTA_SRQ] = 1024,
-	[QUOTA_MR] = 320,  [QUOTA_OBJECT] = 640, [QUOTA_SESSION] = 16384 + QUOTA_SOCKET,
+	[QUOTA_MR] = 512,  [QUOTA_OBJECT] = 640, [QUOTA_SESSION] = 49152 + QUOTA_SOCKET,
 };
 
 uint64_t quota_limit(const struct ffo_limits *l, enum quota q)

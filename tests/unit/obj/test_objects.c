@@ -264,6 +264,28 @@ static void each_nic_has_numbers_of_its_own(void **state)
 	free(qp);
 }
 
+/* The handle of an object of a former router is there again, and no other object gets it. */
+static void handles_come_again(void **state)
+{
+	struct obj_table t = { .max = 100, .first_gen = 0x100 };
+	struct obj old = { .handle = 7u << 16 | 33 }, twice = old, new = { 0 }, far = old;
+
+	(void)state;
+	assert_int_equal(obj_insert_at(&t, &old), 0);
+	assert_ptr_equal(obj_get(&t, 7u << 16 | 33), &old);
+	assert_int_equal(obj_insert_at(&t, &twice), -EEXIST);
+	far.handle = 7u << 16 | 100;
+	assert_int_equal(obj_insert_at(&t, &far), -EEXIST);
+	far.handle = 5; /* no generation */
+	assert_int_equal(obj_insert_at(&t, &far), -EEXIST);
+	assert_int_equal(obj_insert(&t, &new), 0);
+	assert_int_equal(new.handle, 0x101u << 16);
+	obj_remove(&t, &old);
+	assert_null(obj_get(&t, 7u << 16 | 33));
+	assert_int_equal(t.gen[33], 8);
+	obj_table_free(&t);
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(each_nic_has_numbers_of_its_own),
@@ -275,5 +297,6 @@ int main(void)
 			cmocka_unit_test(qp_numbers_are_unique_and_not_reused),
 			cmocka_unit_test(qp_numbers_wrap_past_the_reserved),
 			cmocka_unit_test(qp_numbers_are_not_in_a_row),
-			cmocka_unit_test(containers_are_found_within_their_tenant));
+			cmocka_unit_test(containers_are_found_within_their_tenant),
+			cmocka_unit_test(handles_come_again));
 }
