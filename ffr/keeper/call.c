@@ -276,6 +276,50 @@ int keeper_held(const char *name)
 	return keeper < 0 ? -ENOENT : call_for_fd(&req);
 }
 
+bool keeper_is_there(void)
+{
+	return keeper >= 0;
+}
+
+int keeper_save(uint32_t id, const uint32_t *slot, const int *fds, uint32_t n)
+{
+	struct keeper_save_req r = { .req = { .op = KEEPER_SAVE, .id = id, .num = n } };
+	struct keeper_resp resp;
+	int none;
+
+	if (keeper < 0 || !n || n > KEEPER_SAVES)
+		return keeper < 0 ? -ENOENT : -EINVAL;
+	memcpy(r.slot, slot, n * sizeof(*slot));
+	return call_long(&r.req, sizeof(r.req) + n * sizeof(*slot), fds, n, &resp, &none);
+}
+
+int keeper_saved(uint32_t id, uint32_t slot)
+{
+	struct keeper_req req = { .op = KEEPER_SAVED, .id = id, .num = slot };
+
+	return keeper < 0 ? -ENOENT : call_for_fd(&req);
+}
+
+void keeper_unsave(uint32_t id, uint32_t slot)
+{
+	struct keeper_req req = { .op = KEEPER_UNSAVE, .id = id, .num = slot };
+	struct keeper_resp resp;
+	int fd;
+
+	if (keeper >= 0)
+		(void)call(&req, NULL, 0, &resp, &fd);
+}
+
+int keeper_saved_next(uint32_t after, uint32_t *id)
+{
+	struct keeper_req req = { .op = KEEPER_SAVED_NEXT, .id = after };
+	struct keeper_resp resp;
+	int fd, err = keeper < 0 ? -ENOENT : call(&req, NULL, 0, &resp, &fd);
+
+	*id = err ? 0 : resp.id;
+	return err;
+}
+
 int keeper_open_rio(void)
 {
 	struct keeper_req req = { .op = KEEPER_OPEN_RIO };

@@ -43,6 +43,7 @@ struct client {
 	uint32_t id;
 	pid_t pid;
 	int pidfd, maps;
+	struct saved *saved; /* the table's */
 };
 
 struct question {
@@ -77,6 +78,8 @@ static void client_put(struct client *c)
 static void client_forget(struct client *c)
 {
 	HASH_DEL(clients, c);
+	saved_free(c->saved);
+	c->saved = NULL;
 	client_put(c);
 }
 
@@ -259,6 +262,54 @@ int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool
 	if (!c || !atomic_load(&c->ok))
 		return -ENOENT;
 	return look_start(c->pid, c->pidfd, c->maps, range, n, writes, sock);
+}
+
+/* ---- what is saved of them --------------------------------------------------------------------- */
+
+int clients_save(uint32_t id, const uint32_t *slot, const int *fds, uint32_t n)
+{
+	struct client *c = find(id);
+	int err = c && atomic_load(&c->ok) ? 0 : -ENOENT;
+
+	for (uint32_t i = 0; i < n && !err; i++)
+		err = saved_put(&c->saved, slot[i], fds[i]);
+	return err;
+}
+
+int clients_saved(uint32_t id, uint32_t slot)
+{
+	const struct client *c = find(id);
+
+	return c ? saved_get(c->saved, slot) : -ENOENT;
+}
+
+int clients_unsave(uint32_t id, uint32_t slot)
+{
+	const struct client *c = find(id);
+
+	return c ? saved_del(c->saved, slot) : -ENOENT;
+}
+
+int clients_saved_next(uint32_t after, uint32_t *id)
+{
+	const struct client *c = find(after);
+
+	if (after && !c)
+		return -ENOENT;
+	c = after ? c->hh.next : clients;
+	while (c && !c->saved)
+		c = c->hh.next;
+	*id = c ? c->id : 0;
+	return c ? 0 : -ENOENT;
+}
+
+void clients_begin(void)
+{
+	struct client *c, *next;
+
+	HASH_ITER(hh, clients, c, next)
+		if (!c->saved)
+			client_forget(c);
 }
 
 void clients_clear(void)

@@ -83,6 +83,19 @@ int ctl_peer_find(int sock, struct ctl_peer *peer)
 	return peer->pidfd < 0 ? -errno : 0;
 }
 
+int ctl_peer_again(int sock, int pidfd, struct ctl_peer *peer)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	*peer = (struct ctl_peer){ .pidfd = pidfd, .proven = true };
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return -errno;
+	peer->pid = cred.pid;
+	peer->uid = cred.uid;
+	return ctl_peer_lives(pidfd) ? 0 : -ESRCH;
+}
+
 int ctl_peer_ask(struct ctl_peer *peer)
 {
 	if (getrandom(peer->nonce, sizeof(peer->nonce), 0) != sizeof(peer->nonce))

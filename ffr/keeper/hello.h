@@ -26,6 +26,11 @@ struct ctl_peer {
  * Find the peer of an accepted Unix socket. 0, or -errno; -ESRCH: the peer has ended. The caller closes peer->pidfd.
  */
 int ctl_peer_find(int sock, struct ctl_peer *peer);
+/*
+ * The same of a socket whose peer was found, and has proven itself, before a restart of the router: pidfd is peer->pidfd
+ * then, and the caller's where it fails.
+ */
+int ctl_peer_again(int sock, int pidfd, struct ctl_peer *peer);
 /* A fresh nonce to be shown in HELLO. 0 or -errno. */
 int ctl_peer_ask(struct ctl_peer *peer);
 /*

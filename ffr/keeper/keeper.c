@@ -29,13 +29,16 @@
 	8u /* descriptors of a packet; no good request has more, and the kernel closes further ones */
 
 #define KEEPER_REQ_MAX sizeof(struct keeper_look_req)
-static_assert(KEEPER_REQ_MAX >= sizeof(struct keeper_cgroup_req), "the longest request");
+static_assert(KEEPER_REQ_MAX >= sizeof(struct keeper_cgroup_req) && ROOM_FDS >= KEEPER_SAVES,
+	      "the longest request");
 
 void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
 
-static unsigned fds_of(uint32_t op)
+static unsigned fds_of(const struct keeper_req *req)
 {
-	switch (op) {
+	switch (req->op) {
+	case KEEPER_SAVE:
+		return req->num && req->num <= KEEPER_SAVES ? req->num : KEEPER_SAVES + 1;
 	case KEEPER_HOLD:
 	case KEEPER_LOOK:
 		return 1;
@@ -57,6 +60,8 @@ static size_t len_of(const struct keeper_req *req)
 		return sizeof(struct keeper_cgroup_req);
 	case KEEPER_LOOK:
 		return sizeof(*req) + num * sizeof(struct keeper_range);
+	case KEEPER_SAVE:
+		return sizeof(*req) + num * sizeof(uint32_t);
 	default:
 		return sizeof(*req);
 	}
@@ -87,6 +92,15 @@ static int serve_look(const struct keeper_req *req, const void *bytes, const int
 	return clients_look(req->id, range, req->num, req->writes, fds[0]);
 }
 
+/* fds_of() has checked req->num. */
+static int serve_save(const struct keeper_req *req, const void *bytes, const int *fds)
+{
+	uint32_t slot[KEEPER_SAVES];
+
+	memcpy(slot, (const char *)bytes + sizeof(*req), req->num * sizeof(*slot));
+	return clients_save(req->id, slot, fds, req->num);
+}
+
 static int serve_runs(const char *cgroup, const int *fds)
 {
 	if (!is_cgroup(cgroup))
@@ -105,7 +119,7 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		goto out;
 	memcpy(&req, bytes, sizeof(req));
 	resp->seq = req.seq;
-	if (len != len_of(&req) || n_fds != fds_of(req.op))
+	if (len != len_of(&req) || n_fds != fds_of(&req))
 		goto out;
 	switch (req.op) {
 	case KEEPER_ADD:
@@ -118,7 +132,7 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		resp->status = serve_look(&req, bytes, fds);
 		break;
 	case KEEPER_BEGIN:
-		clients_clear();
+		clients_begin();
 		resp->status = 0;
 		break;
 	case KEEPER_HOLD:
@@ -141,6 +155,19 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		break;
 	case KEEPER_RUNS:
 		resp->status = serve_runs((const char *)bytes + sizeof(req), fds);
+		break;
+	case KEEPER_SAVE:
+		resp->status = serve_save(&req, bytes, fds);
+		break;
+	case KEEPER_SAVED:
+		fd = clients_saved(req.id, req.num);
+		resp->status = fd < 0 ? fd : 0;
+		break;
+	case KEEPER_UNSAVE:
+		resp->status = clients_unsave(req.id, req.num);
+		break;
+	case KEEPER_SAVED_NEXT:
+		resp->status = clients_saved_next(req.id, &resp->id);
 		break;
 	default:
 		break;

@@ -12,7 +12,8 @@
  * does the work (clients.c, look.c, runs.c). Without a keeper (tests, sandbox = off), the router does the work with the
  * rights that the router has, and nobody holds sockets.
  *
- *	parent.c   the first process, which starts keeper and router
+ *	parent.c   the first process, which starts keeper, nursery and router
+ *	nursery.c  the process that routers are forks of, and that has mapped what they can map once only
  *	keeper.c   the keeper's process: messages in, one dispatch, answers out
  *	call.c     the router's side
  *	clients.c  checks and keeps what clients hand over
@@ -22,6 +23,7 @@
  *	map_file.c the file behind a mapping
  *	mounts.c   the type of a file system, from a process's mountinfo
  *	held.c     sockets that stay
+ *	saved.c    descriptors of sessions that stay
  *	rio.c      the device of RapidIO
  *	opener.c   a child of the keeper, which alone opens files, and can name none
  *
@@ -43,6 +45,7 @@ struct sandbox_conf;
 #define KEEPER_NAME   64u  /* bytes of a socket's name, with its 0 */
 #define KEEPER_CGROUP 160u /* bytes of the end of a cgroup's path that the log shows, with its 0 */
 #define KEEPER_RANGES 512u /* ranges in one KEEPER_LOOK */
+#define KEEPER_SAVES  8u   /* descriptors in one KEEPER_SAVE */
 
 /* A range of a client's addresses. */
 struct keeper_range {
@@ -95,6 +98,11 @@ struct parent_conf {
  */
 int parent_run(const struct parent_conf *conf, char *text);
 /*
+ * Is this process the nursery that parent_run() has started? Then it serves, and returns in each router. Call first of
+ * all.
+ */
+void parent_nursery(void);
+/*
  * Is this process a router that parent_run() has started? The socket to the keeper, or -1. *conf: the socket for
  * parent_text(). *orphans: parent_conf.orphans_sock.
  */
@@ -105,6 +113,28 @@ int keeper_of_parent(int *conf, int *orphans);
  */
 char *parent_text(int sock, int *err);
 
+/* ---- the nursery (nursery.c) ---------------------------------------------------------------------- */
+
+/* The nursery: serves by the socket to the parent. Returns in each router: its socket for configurations. */
+int nursery_run(int sock);
+/* The nursery: serve one request of the router's. 0; -EPIPE: the router has ended. */
+int nursery_serve(int sock);
+/* The parent: make a router, which is a child of the parent's, with that socket. Its number or -errno. */
+pid_t nursery_router(int sock, int conf);
+/*
+ * The router, control thread: have the nursery map a memfd that is sealed against shrinking and growing, so that the next
+ * routers have it mapped, too. 0 or -errno; -ENOENT: there is no nursery. The descriptor stays the caller's.
+ */
+int nursery_hold(int fd);
+void nursery_let_go(int fd); /* no further router is to have it */
+/* Where this router has that memfd of `size` bytes mapped by its birth, once: the mapping is the caller's. Or NULL. */
+void *nursery_take(int fd, uint64_t size);
+/* What was not taken is unmapped, also in the nursery. */
+void nursery_take_no_more(void);
+
+/* The status by which a router ends that is to be started again because the parent has said so. */
+#define ROUTER_AGAIN 98
+
 /* ---- the router's side (call.c); control thread ------------------------------------------------ */
 
 /*
@@ -114,7 +144,7 @@ char *parent_text(int sock, int *err);
 pid_t keeper_start(const struct sandbox_conf *conf, int *sock);
 /*
  * Ask the keeper by that socket from now on. The caller watches the socket, which hangs up when the keeper has ended.
- * The keeper forgets what a former router had asked for, except for sockets. 0 or -errno.
+ * The keeper forgets what a former router had asked for, except for sockets and sessions that are saved. 0 or -errno.
  */
 int keeper_use(int sock);
 
@@ -159,6 +189,19 @@ int keeper_hold(const char *name, int fd);
 /* The held socket of that name: a descriptor of the caller's own, or -errno; -ENOENT: there is none. */
 int keeper_held(const char *name);
 void keeper_let_go(const char *name);
+/* Is there a keeper, so that what it holds outlives this process? */
+bool keeper_is_there(void);
+/*
+ * Hold n descriptors, at most KEEPER_SAVES, of a client that keeper_client_add() has answered for: they stay when this
+ * process dies, until keeper_client_del(). Each has a number of the caller's, and takes the place of the one that had
+ * it. They stay the caller's. 0 or -errno; some may be held then.
+ */
+int keeper_save(uint32_t id, const uint32_t *slot, const int *fds, uint32_t n);
+/* The held one: a descriptor of the caller's own, or -errno; -ENOENT: there is none. */
+int keeper_saved(uint32_t id, uint32_t slot);
+void keeper_unsave(uint32_t id, uint32_t slot);
+/* The client behind that one, 0 at first, for whom there are such descriptors. 0 and *id, or -errno; -ENOENT: no more. */
+int keeper_saved_next(uint32_t after, uint32_t *id);
 /* Open /dev/ffrio, non-blocking: a descriptor, or -errno; -EPERM: this router is not to have the device. */
 int keeper_open_rio(void);
 
@@ -175,6 +218,10 @@ enum keeper_op {
 	KEEPER_OPEN_FFMEM,
 	KEEPER_OPEN_RIO,
 	KEEPER_RUNS,
+	KEEPER_SAVE,
+	KEEPER_SAVED,
+	KEEPER_UNSAVE,
+	KEEPER_SAVED_NEXT,
 	KEEPER_NUM_OPS
 };
 
@@ -186,14 +233,15 @@ enum keeper_op {
  *	KEEPER_ADD	a pidfd, and the socket for the answer, in which a packet of one byte waits with the client's
  *			mem and maps; a struct keeper_cgroup_req
  *	KEEPER_RUNS	the container's folder, and the socket for the answer; a struct keeper_cgroup_req
+ *	KEEPER_SAVE	the descriptors, as many as the struct keeper_save_req has numbers
  */
 struct keeper_req {
 	uint32_t op; /* enum keeper_op */
 	uint32_t seq; /* repeated in the answer, because a router that died may have left an answer unread */
 	uint32_t id; /* KEEPER_ADD: 0 */
 	int32_t pid;
-	uint32_t writes;	/* KEEPER_LOOK: 0 or 1 */
-	uint32_t num;		/* KEEPER_LOOK: ranges */
+	uint32_t writes; /* KEEPER_LOOK: 0 or 1 */
+	uint32_t num; /* KEEPER_LOOK: ranges; KEEPER_SAVE: descriptors; _SAVED, _UNSAVE: the number */
 	char name[KEEPER_NAME]; /* KEEPER_HOLD, _HELD, _LET_GO: the socket's name */
 };
 static_assert(sizeof(struct keeper_req) == 24 + KEEPER_NAME, "no padding");
@@ -213,7 +261,18 @@ struct keeper_cgroup_req {
 static_assert(sizeof(struct keeper_cgroup_req) == sizeof(struct keeper_req) + CGROUP_MAX,
 	      "no padding");
 
-/* An answer is one packet, with a descriptor if KEEPER_HELD, KEEPER_OPEN_FFMEM or KEEPER_OPEN_RIO succeeded. */
+struct keeper_save_req {
+	struct keeper_req req;
+	uint32_t slot[KEEPER_SAVES]; /* only the first `num` are sent */
+};
+static_assert(sizeof(struct keeper_save_req) ==
+		      sizeof(struct keeper_req) + KEEPER_SAVES * sizeof(uint32_t),
+	      "no padding");
+
+/*
+ * An answer is one packet, with a descriptor if KEEPER_HELD, KEEPER_SAVED, KEEPER_OPEN_FFMEM or KEEPER_OPEN_RIO
+ * succeeded.
+ */
 struct keeper_resp {
 	int32_t status; /* 0 or -errno */
 	uint32_t seq;
@@ -224,7 +283,12 @@ struct keeper_resp {
 int clients_add(const struct ctl_peer *peer, const char *cgroup, int sock, uint32_t *id);
 int clients_del(uint32_t id);
 int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock);
-void clients_clear(void);
+void clients_begin(void); /* forget all but those of whom there is something saved */
+void clients_clear(void); /* for tests: forget all */
+int clients_save(uint32_t id, const uint32_t *slot, const int *fds, uint32_t n);
+int clients_saved(uint32_t id, uint32_t slot);
+int clients_unsave(uint32_t id, uint32_t slot);
+int clients_saved_next(uint32_t after, uint32_t *id);
 void clients_settle(void); /* for tests: wait until all was answered */
 /* keeper.c: start a detached thread for one question. 0 or -errno. */
 int keeper_thread(void *(*fn)(void *), void *arg);
@@ -240,6 +304,13 @@ int held_add(const char name[KEEPER_NAME], int fd);
 int held_get(const char name[KEEPER_NAME]);
 int held_del(const char name[KEEPER_NAME]);
 void held_clear(void); /* for tests */
+/* saved.c: what one client has saved; *s is NULL at first. 0 or -errno; saved_get(): a descriptor. */
+struct saved;
+int saved_put(struct saved **s, uint32_t slot, int fd);
+int saved_get(const struct saved *s, uint32_t slot);
+int saved_del(struct saved *s, uint32_t slot);
+void saved_free(struct saved *s); /* NULL: does nothing */
+void saved_settle(void);	  /* for tests: wait until all was closed */
 /* rio.c: let this host's routers have the device; call before keeper_start(). */
 void rio_node_allow(void);
 /* rio.c: open the device, in this process (opener.c). */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * saved.c - descriptors of a client's session that stay while the router is started again. Keeper; called by clients.c,
+ * which has the clients. docs/internals/restart.md tells what they are for.
+ *
+ * The keeper looks at none of them, and hands them to a router only. The router may have been taken over, and a client
+ * chooses what some of them are, so that the last close of one may take as long as a client likes: a thread closes them,
+ * for which nobody waits. There is one such thread at a time.
+ *
+ * Tests: test_saved.c
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ffr/keeper/keeper.h"
+
+#define SAVED_MAX 8192u /* of a client */
+
+struct saved {
+	uint32_t num, max;
+	struct saved_one {
+		uint32_t slot;
+		int fd;
+	} * one;
+};
+
+/* ---- closing --------------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct to_close {
+	struct to_close *next;
+	uint32_t num;
+	int fd[];
+} * to_close;		/* [lock] */
+static bool is_closing; /* [lock] the thread runs */
+
+static void close_all(struct to_close *c)
+{
+	while (c->num)
+		close(c->fd[--c->num]);
+	free(c);
+}
+
+static void *closer(void *arg)
+{
+	struct to_close *c;
+
+	(void)arg;
+	for (;;) {
+		pthread_mutex_lock(&lock);
+		c = to_close;
+		if (c)
+			to_close = c->next;
+		else
+			is_closing = false;
+		pthread_mutex_unlock(&lock);
+		if (!c)
+			return NULL;
+		close_all(c);
+	}
+}
+
+static void close_later(struct to_close *c)
+{
+	bool start;
+
+	pthread_mutex_lock(&lock);
+	c->next = to_close;
+	to_close = c;
+	start = !is_closing;
+	is_closing = true;
+	pthread_mutex_unlock(&lock);
+	if (start && keeper_thread(closer, NULL)) {
+		/* there is no memory for a thread: the next one closes these, too */
+		pthread_mutex_lock(&lock);
+		is_closing = false;
+		pthread_mutex_unlock(&lock);
+	}
+}
+
+void saved_settle(void)
+{
+	bool busy;
+
+	do {
+		pthread_mutex_lock(&lock);
+		busy = is_closing;
+		pthread_mutex_unlock(&lock);
+		sched_yield();
+	} while (busy);
+}
+
+static struct to_close *to_close_new(uint32_t num)
+{
+	return calloc(1, sizeof(struct to_close) + num * sizeof(int));
+}
+
+/* ---- a client's ------------------------------------------------------------------------------------------------ */
+
+static struct saved_one *find(const struct saved *s, uint32_t slot)
+{
+	for (uint32_t i = 0; s && i < s->num; i++)
+		if (s->one[i].slot == slot)
+			return &s->one[i];
+	return NULL;
+}
+
+/* Room for one more. 0 or -errno. */
+static int room(struct saved **sp)
+{
+	struct saved *s = *sp ? *sp : calloc(1, sizeof(*s));
+	uint32_t max;
+	void *more;
+
+	if (!s)
+		return -ENOMEM;
+	*sp = s;
+	if (s->num < s->max)
+		return 0;
+	max = s->max ? s->max * 2 : 16;
+	if (max > SAVED_MAX)
+		return -ENOSPC;
+	more = realloc(s->one, max * sizeof(*s->one));
+	if (!more)
+		return -ENOMEM;
+	s->one = more;
+	s->max = max;
+	return 0;
+}
+
+int saved_put(struct saved **sp, uint32_t slot, int fd)
+{
+	struct saved_one *old = find(*sp, slot);
+	struct to_close *c = old ? to_close_new(1) : NULL;
+	int own, err = old ? 0 : room(sp);
+
+	if (err || (old && !c))
+		return err ? err : -ENOMEM;
+	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own < 0) {
+		err = -errno;
+		free(c);
+		return err;
+	}
+	if (!old) {
+		(*sp)->one[(*sp)->num++] = (struct saved_one){ slot, own };
+		return 0;
+	}
+	c->fd[c->num++] = old->fd;
+	old->fd = own;
+	close_later(c);
+	return 0;
+}
+
+int saved_get(const struct saved *s, uint32_t slot)
+{
+	const struct saved_one *o = find(s, slot);
+	int fd = o ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+	return !o ? -ENOENT : fd < 0 ? -errno : fd;
+}
+
+int saved_del(struct saved *s, uint32_t slot)
+{
+	struct saved_one *o = find(s, slot);
+	struct to_close *c = o ? to_close_new(1) : NULL;
+
+	if (!c)
+		return o ? -ENOMEM : -ENOENT;
+	c->fd[c->num++] = o->fd;
+	*o = s->one[--s->num];
+	close_later(c);
+	return 0;
+}
+
+void saved_free(struct saved *s)
+{
+	struct to_close *c;
+
+	if (!s)
+		return;
+	c = to_close_new(s->num);
+	for (uint32_t i = 0; i < s->num; i++) {
+		if (c)
+			c->fd[c->num++] = s->one[i].fd;
+		else
+			close(s->one[i].fd);
+	}
+	if (c)
+		close_later(c);
+	free(s->one);
+	free(s);
+}
