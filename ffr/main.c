@@ -178,7 +178,9 @@ static void raise_memlock(void)
 static void on_signal(uv_signal_t *h, int signum)
 {
 	log_info("%s: stopping", strsignal(signum));
-	sd_notify("STOPPING=1");
+	if (signum != SIGUSR2)
+		sd_notify("STOPPING=1");
+	*(bool *)h->data = signum == SIGUSR2;
 	uv_stop(h->loop);
 }
 
@@ -424,10 +426,12 @@ static void on_watchdog(uv_timer_t *t)
 
 static int run(struct router *r, int keeper, struct source *source)
 {
-	static const int signums[] = { SIGINT, SIGTERM };
+	static const int signums[] = { SIGINT, SIGTERM, SIGUSR2 };
+	const int num = keeper >= 0 ? 3 : 2; /* without a parent nobody starts it again */
 	uint64_t watchdog_ms = sd_watchdog_ms();
 	/* the loop's until router_fini() has run it to its end */
-	static uv_signal_t sig[2];
+	static uv_signal_t sig[3];
+	static bool again;
 	static uv_timer_t watchdog;
 	static uv_poll_t poll;
 	static bool lost;
@@ -439,8 +443,9 @@ static int run(struct router *r, int keeper, struct source *source)
 		uv_poll_start(&poll, UV_DISCONNECT, on_keeper);
 	}
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < num; i++) {
 		uv_signal_init(&r->loop, &sig[i]);
+		sig[i].data = &again;
 		uv_signal_start(&sig[i], on_signal, signums[i]);
 	}
 	uv_timer_init(&r->loop, &watchdog);
@@ -454,10 +459,13 @@ static int run(struct router *r, int keeper, struct source *source)
 		err = serve(r);
 		fast_stop(r->ctl.host);
 	}
+	/* nothing is taken apart: the next router goes on with it (docs/internals/restart.md) */
+	if (again && !err && !lost)
+		_exit(ROUTER_AGAIN);
 	/*
 	 * A service manager tells each process to stop, and the parent says it once more: that is no reason to die now.
 	 */
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < num; i++) {
 		uv_close((uv_handle_t *)&sig[i], NULL);
 		signal(signums[i], SIG_IGN);
 	}
@@ -563,6 +571,7 @@ int main(int argc, char **argv)
 	char why[1024], *text;
 	int status, keeper, orphans;
 
+	parent_nursery();
 	hup_block(SIG_BLOCK);
 	args_parse(&source.args, argc, argv);
 	keeper = keeper_of_parent(&source.sock, &orphans);

@@ -6,8 +6,10 @@
  * The parent keeps all rights that ffr was started with, because each router gives its rights up for good. Therefore
  * the parent listens to nobody: it knows of keeper and router what wait() tells, and sends them two signals. The keeper
  * goes on while a router is started again, and holds the sockets that containers connect to, so that clients wait
- * there. Each router is a program run anew, in an address space of its own: what an attacker has learnt from a router
- * that died is of no use against the next one.
+ * there. Routers are forks of the nursery (nursery.c), a program run anew. After a crash the parent starts another
+ * nursery: what an attacker has learnt from a router that he made crash is of no use against the next one.
+ *
+ * On SIGUSR2 the parent has the router end, and starts the next one: docs/internals/restart.md.
  *
  * The router cannot open the configuration once it is another user. So the parent reads the file, at the start and
  * after each SIGHUP. If the text has no mistake, the parent sends it, as one packet through a socket, to the running
@@ -35,11 +37,15 @@
 #define CONF_ENV   "FFR_CONF" /* the number of the router's end of the socket for configurations */
 #define ORPHANS_ENV                                                                                \
 	"FFR_ORPHANS" /* the number of the router's end of the socket to the process for orphans */
+#define NURSERY_ENV "FFR_NURSERY" /* the number of the nursery's end of the socket to the parent */
 /* A router that lived shorter would die again as soon. The parent ends, and the service manager decides. */
 #define TOO_SOON_S 2
 
 struct children {
 	pid_t keeper, router; /* 0: not running */
+	pid_t nursery;	      /* 0: not running */
+	int births;	      /* the socket to the nursery, -1: none */
+	bool again;	      /* the router was told to end, to be started again */
 	time_t since;	      /* s: when the router was started */
 	int status;	      /* of the last router, as wait() tells */
 	bool stopping;
@@ -102,8 +108,20 @@ static void pass(const char *name, int fd)
 	fcntl(fd, F_SETFD, 0);
 }
 
-/* In the child: become the router. Variables of a service manager name a process, which from now on is this one. */
-static void router_exec(const struct parent_conf *p, int sock, int conf, const sigset_t *mask)
+/* In the child: become the nursery. */
+static void nursery_exec(const struct parent_conf *p, int keeper, int sock, const sigset_t *mask)
+{
+	pass(KEEPER_ENV, keeper);
+	pass(ORPHANS_ENV, p->orphans_sock);
+	pass(NURSERY_ENV, sock);
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	execv("/proc/self/exe", p->argv);
+	log_err("the router cannot be started: %m");
+	_exit(EXIT_FAILURE);
+}
+
+/* Variables of a service manager name a process, which from now on is the router. */
+static void take_over(void)
 {
 	static const char *const names[] = { "LISTEN_PID", "WATCHDOG_PID" };
 	char number[16];
@@ -116,13 +134,17 @@ static void router_exec(const struct parent_conf *p, int sock, int conf, const s
 		snprintf(number, sizeof(number), "%d", getpid());
 		setenv(names[i], number, 1);
 	}
-	pass(KEEPER_ENV, sock);
+}
+
+void parent_nursery(void)
+{
+	int sock = passed(NURSERY_ENV), conf;
+
+	if (sock < 0)
+		return;
+	conf = nursery_run(sock);
 	pass(CONF_ENV, conf);
-	pass(ORPHANS_ENV, p->orphans_sock);
-	sigprocmask(SIG_SETMASK, mask, NULL);
-	execv("/proc/self/exe", p->argv);
-	log_err("the router cannot be started: %m");
-	_exit(EXIT_FAILURE);
+	take_over();
 }
 
 /* Send the text to the router with its terminating 0, because a packet must not be empty. */
@@ -133,10 +155,41 @@ static int text_send(const struct children *c)
 		       0;
 }
 
+/* A nursery whose routers have crashed is not to have another one. */
+static void nursery_end(struct children *c)
+{
+	if (c->births >= 0)
+		close(c->births);
+	c->births = -1;
+	if (c->nursery > 0)
+		kill(c->nursery, SIGKILL);
+	c->nursery = 0;
+}
+
+static int nursery_start(struct children *c, const struct parent_conf *conf, int keeper,
+			 const sigset_t *mask)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	c->nursery = fork();
+	if (!c->nursery)
+		nursery_exec(conf, keeper, pair[1], mask);
+	close(pair[1]);
+	if (c->nursery > 0) {
+		c->births = pair[0];
+		return 0;
+	}
+	c->nursery = 0;
+	close(pair[0]);
+	return -EAGAIN;
+}
+
 static int router_start(struct children *c, const struct parent_conf *conf, int sock,
 			const sigset_t *mask)
 {
-	int pair[2];
+	int pair[2], err;
 
 	if (c->conf >= 0)
 		close(c->conf); /* of a former router, with the texts that it has not read */
@@ -146,16 +199,19 @@ static int router_start(struct children *c, const struct parent_conf *conf, int 
 		return -errno;
 	}
 	c->conf = pair[0];
-	errno = -text_send(c);
+	err = text_send(c);
 	c->since = seconds();
-	c->router = errno ? -1 : fork();
-	if (!c->router)
-		router_exec(conf, sock, pair[1], mask);
+	if (!err && !c->nursery)
+		err = nursery_start(c, conf, sock, mask);
+	if (!err) {
+		c->router = nursery_router(c->births, pair[1]);
+		err = c->router < 0 ? c->router : 0;
+	}
 	close(pair[1]);
-	if (c->router > 0)
+	if (!err)
 		return 0;
 	c->router = 0;
-	log_err("the router cannot be started: %m");
+	log_err("the router cannot be started: %s", strerror(-err));
 	return -EAGAIN;
 }
 
@@ -176,6 +232,15 @@ static void reload(struct children *c, const struct parent_conf *conf)
 		log_err("the router is not given its configuration: %s", strerror(-err));
 }
 
+/* The next router goes on with what this one leaves. */
+static void router_again(struct children *c)
+{
+	if (c->stopping || !c->router)
+		return;
+	c->again = true;
+	kill(c->router, SIGUSR2);
+}
+
 static void router_stop(struct children *c)
 {
 	c->stopping = true;
@@ -193,6 +258,9 @@ static void reap(struct children *c, const struct parent_conf *conf)
 		if (pid == c->router) {
 			c->router = 0;
 			c->status = status;
+		} else if (pid == c->nursery) {
+			c->nursery = 0;
+			nursery_end(c);
 		} else if (pid == c->keeper) {
 			c->keeper = 0;
 			router_stop(c); /* which sees it, too, and tells the log */
@@ -203,6 +271,21 @@ static void reap(struct children *c, const struct parent_conf *conf)
 	}
 }
 
+/* The router has ended as it was told to, to be started again. */
+static bool ended_in_order(const struct children *c)
+{
+	return c->again && WIFEXITED(c->status) && WEXITSTATUS(c->status) == ROUTER_AGAIN;
+}
+
+/*
+ * The router has ended by itself, which may have been an attack. Only root, the kernel without memory, and the router's
+ * own user send SIGKILL.
+ */
+static bool has_crashed(const struct children *c)
+{
+	return !ended_in_order(c) && !(WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL);
+}
+
 /* The router has ended: is there to be another one? The log tells why, or why not. */
 static bool is_to_live(const struct children *c)
 {
@@ -211,6 +294,10 @@ static bool is_to_live(const struct children *c)
 	const char *next = soon ? "so soon after its start that it is not started again" :
 				  "starting it again";
 
+	if (ended_in_order(c) && !c->stopping) {
+		log_info("the router is started again");
+		return true;
+	}
 	if (c->stopping || (!signaled && (WEXITSTATUS(c->status) == EXIT_SUCCESS ||
 					  WEXITSTATUS(c->status) == SANDBOX_EXIT)))
 		return false;
@@ -224,7 +311,7 @@ static bool is_to_live(const struct children *c)
 
 int parent_run(const struct parent_conf *conf, char *text)
 {
-	struct children c = { .conf = -1, .text = text };
+	struct children c = { .conf = -1, .births = -1, .text = text };
 	sigset_t mine, before;
 	int sock;
 
@@ -233,6 +320,8 @@ int parent_run(const struct parent_conf *conf, char *text)
 	sigaddset(&mine, SIGINT);
 	sigaddset(&mine, SIGCHLD);
 	sigaddset(&mine, SIGHUP);
+	sigaddset(&mine, SIGUSR2);
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* nursery.c */
 	sigprocmask(SIG_BLOCK, &mine, &before);
 	sigaddset(&before,
 		  SIGHUP); /* of one that is sent to all processes the others hear nothing */
@@ -250,10 +339,15 @@ int parent_run(const struct parent_conf *conf, char *text)
 			reap(&c, conf);
 		if (sig == SIGHUP)
 			reload(&c, conf);
+		if (sig == SIGUSR2)
+			router_again(&c);
 		if (c.router)
 			continue;
 		if (!is_to_live(&c))
 			break;
+		if (has_crashed(&c))
+			nursery_end(&c);
+		c.again = false;
 		if (router_start(&c, conf, sock, &before))
 			break;
 	}

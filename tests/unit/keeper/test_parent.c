@@ -108,10 +108,35 @@ static void which_routers_are_started_again(void **state)
 	assert_false(next_after(W_EXITCODE(0, SIGTERM), long_enough, true));
 }
 
+/* A router that was told to is started again, however young; one that has crashed has a new nursery. */
+static void which_routers_leave_something(void **state)
+{
+	struct children c = { .again = true,
+			      .status = W_EXITCODE(ROUTER_AGAIN, 0),
+			      .since = seconds() };
+
+	(void)state;
+	assert_true(is_to_live(&c));
+	assert_false(has_crashed(&c));
+	c.stopping = true;
+	assert_false(is_to_live(&c));
+	c.stopping = false;
+	c.again = false; /* nobody has told it */
+	assert_false(is_to_live(&c));
+	assert_true(has_crashed(&c));
+	c.again = true; /* it was told, and crashed */
+	c.status = W_EXITCODE(0, SIGSEGV);
+	assert_false(is_to_live(&c));
+	assert_true(has_crashed(&c));
+	c.status = W_EXITCODE(0, SIGKILL);
+	assert_false(has_crashed(&c));
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(the_newest_text_counts),
 			cmocka_unit_test(a_router_that_is_stuck),
 			cmocka_unit_test(descriptors_are_passed_by_number),
-			cmocka_unit_test(which_routers_are_started_again));
+			cmocka_unit_test(which_routers_are_started_again),
+			cmocka_unit_test(which_routers_leave_something));
 }
