@@ -122,7 +122,7 @@ static inline __attribute__((always_inline)) bool cq_put(struct fast *f, struct 
 	slot->dlid_path_bits = 0;
 	/* CQE body before phase: the poller never reads half a completion */
 	atomic_store_explicit(&slot->phase, ff_cqe_phase(cq->pi, cq->depth), memory_order_release);
-	cq->pi++;
+	CURSOR_SET(cq->pi, cq->pi + 1);
 	if (cq->channel) {
 		cq->notify_solicited |= solicited || cqe->status != IBV_WC_SUCCESS;
 		if (!cq->notify_pending) {
@@ -206,6 +206,17 @@ void comp_notify(struct fast *f)
 		if (due && !(cq->mod_count && moderate(f, cq)))
 			notify_now(f, cq);
 	}
+}
+
+void fast_cq_again(struct fast *f, struct cq *cq)
+{
+	uint32_t ci = atomic_load_explicit(&cq->hdr->ci, memory_order_relaxed);
+
+	if (!cq->channel || cq->notify_pending || cq->pi == ci)
+		return;
+	cq->notify_pending = cq->notify_solicited = true;
+	STAILQ_INSERT_TAIL(&f->notify, cq, notify);
+	fast_kick(f);
 }
 
 void comp_forget_cq(struct fast *f, struct cq *cq)
@@ -311,12 +322,17 @@ static inline void count_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enu
 		count_other_recv(f, qp, wr_id, st, info);
 }
 
-/* The CQE of a send. */
+/*
+ * The CQE of a send; `own`: of the WR in qp->wr. Such a QP is busy until the CQE is there: a router that dies in between
+ * leaves a WR that was under way, and no completion is lost without anybody knowing.
+ */
 static inline __attribute__((always_inline)) void send_cqe(struct fast *f, struct qp *qp,
 							   const struct send_wr *wr,
 							   enum ibv_wc_status st,
-							   enum ff_vendor_err why)
+							   enum ff_vendor_err why, bool own)
 {
+	bool put;
+
 	struct ff_cqe cqe = {
 		.wr_id = wr->wr_id,
 		.qp = qp->o.handle,
@@ -330,8 +346,11 @@ static inline __attribute__((always_inline)) void send_cqe(struct fast *f, struc
 
 	/* before the CQE: who polls it may post at once */
 	qp->sq.cqes++;
-	qp_tell_done(qp);
-	if (!cq_put(f, qp->scq, &cqe, false))
+	qp_tell(qp, !own && qp->busy);
+	put = cq_put(f, qp->scq, &cqe, false);
+	if (own)
+		CURSOR_SET(qp->busy, false);
+	if (!put)
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 	else if (st != IBV_WC_SUCCESS && st != IBV_WC_WR_FLUSH_ERR)
 		qp_send_failed(f, qp);
@@ -343,11 +362,13 @@ static bool is_signaled(const struct qp *qp, const struct send_wr *wr)
 }
 
 static void complete(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
-		     enum ff_vendor_err why)
+		     enum ff_vendor_err why, bool own)
 {
 	FF_PROBE3(completion, qp->qp_num, wr->wr_id, st);
 	if (st != IBV_WC_SUCCESS || is_signaled(qp, wr))
-		send_cqe(f, qp, wr, st, why);
+		send_cqe(f, qp, wr, st, why, own);
+	else if (own)
+		CURSOR_SET(qp->busy, false);
 }
 
 /* A SEND, WRITE or READ that succeeded, and nothing is to be told of it but that. */
@@ -363,19 +384,22 @@ static_assert(FF_OP_SEND == 1 && FF_OP_SEND_IMM == 2 && FF_OP_WRITE == 3 && FF_O
 static __attribute__((noinline)) void usual_cqe(struct fast *f, struct qp *qp,
 						enum ff_vendor_err why)
 {
-	send_cqe(f, qp, qp->wr, IBV_WC_SUCCESS, why);
+	send_cqe(f, qp, qp->wr, IBV_WC_SUCCESS, why, true);
 }
 
 static __attribute__((noinline)) void send_other(struct fast *f, struct qp *qp,
 						 enum ibv_wc_status st, enum ff_vendor_err why)
 {
+	bool was_torn = qp->torn;
+
+	CURSOR_SET(qp->torn, true);
 	count(f, qp, qp->wr, st);
-	complete(f, qp, qp->wr, st, why);
+	complete(f, qp, qp->wr, st, why, true);
+	CURSOR_SET(qp->torn, was_torn);
 }
 
 void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why)
 {
-	qp->busy = false;
 	if (__builtin_expect(!usual(qp, st), 0)) {
 		send_other(f, qp, st, why);
 		return;
@@ -384,6 +408,8 @@ void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_ven
 	FF_PROBE3(completion, qp->qp_num, qp->wr->wr_id, st);
 	if (is_signaled(qp, qp->wr))
 		usual_cqe(f, qp, why);
+	else
+		CURSOR_SET(qp->busy, false);
 }
 
 void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
@@ -393,7 +419,7 @@ void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv
 	if (FF_COUNTERS && qp->lat.hist && st == IBV_WC_SUCCESS)
 		lat_count(qp->lat.hist, f->now - wr->at, 1);
 	count(f, qp, wr, st);
-	complete(f, qp, wr, st, why);
+	complete(f, qp, wr, st, why, false);
 	qp_tell_done(qp);
 	if (qp->draining && qp_is_idle(qp))
 		qp_drained(f, qp);

@@ -257,6 +257,8 @@ void fast_session_del(struct fast *f, struct session *s);
 
 /* Rings are mapped and zeroed, o.handle is set. Chooses qp_num. 0 or -errno. */
 int fast_qp_add(struct fast *f, struct qp *qp);
+/* Of a QP that is not active: its cursors were set, and its client is to ring for the next posting. */
+void fast_qp_rearm(struct qp *qp);
 /*
  * The new attributes are in qp->attr, the new state is `state`. Applies the change: starts or
  * stops processing, flushes, wakes peers that waited for this QP. RESET is fast_qp_reset().
@@ -286,6 +288,8 @@ struct cq_move {
 	bool begun;
 };
 int fast_cq_move(struct cq *cq, struct cq_move *m);
+/* Of a CQ of a former router: nobody knows whether its client was told of the completions that are there. */
+void fast_cq_again(struct fast *f, struct cq *cq);
 /* Moderate its events; both or none (0). What was held back is sent, or anew under the new rule. */
 void fast_cq_moderate(struct fast *f, struct cq *cq, uint16_t count, uint16_t period /* us */);
 /* Its event, whether it is armed or not. 0 or -EAGAIN. */

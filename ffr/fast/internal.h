@@ -81,14 +81,19 @@ static inline bool qp_is_idle(const struct qp *qp)
 	return !qp->busy && !qp->in_flight;
 }
 
-/* Tell the client how far its SQ is. */
-static inline void qp_tell_done(struct qp *qp)
+/* Tell the client how far its SQ is. busy: is the WR in qp->wr not done yet? */
+static inline void qp_tell(struct qp *qp, bool busy)
 {
-	uint64_t done = ff_done(qp->sq.head - qp->busy - qp->in_flight, qp->sq.cqes);
+	uint64_t done = ff_done(qp->sq.head - busy - qp->in_flight, qp->sq.cqes);
 
 	if (done != atomic_load_explicit(&qp->hdr->sq_done, memory_order_relaxed))
 		/* release: the entries were read before the client writes to them again */
 		atomic_store_explicit(&qp->hdr->sq_done, done, memory_order_release);
+}
+
+static inline void qp_tell_done(struct qp *qp)
+{
+	qp_tell(qp, qp->busy);
 }
 
 /* A call on a client's memory (pvm.c) takes as long as so many small requests. */

@@ -47,6 +47,13 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 	return 0;
 }
 
+void fast_qp_rearm(struct qp *qp)
+{
+	qp_tell_done(qp);
+	atomic_store(&qp->hdr->rq_need, 0);
+	fast_arm_qp(qp, 0);
+}
+
 void fast_qp_deactivate(struct fast *f, struct qp *qp)
 {
 	uint64_t ns = rate_forget(f, &qp->wait);
