@@ -26,6 +26,7 @@
 #include "ffr/mem/orphans.h"
 #include "ffr/mem/stall.h"
 #include "ffr/mem/view.h"
+#include "ffr/ctl/record.h"
 #include "ffr/router.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/lib/sd.h"
@@ -507,6 +508,7 @@ static int router_main(struct router *r, int keeper, struct source *source)
 	if (!err) {
 		view_init();
 		router_look(r);
+		sessions_look(&r->ctl);
 		err = run(r, keeper, source);
 	}
 	router_fini(r);

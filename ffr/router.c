@@ -17,6 +17,7 @@
 #include "ffr/cm/cm.h"
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
+#include "ffr/ctl/record.h"
 #include "ffr/dir/ctl.h"
 #include "ffr/lib/cgroup.h"
 #include "ffr/lib/log.h"
@@ -390,6 +391,7 @@ static void close_fd(int *fd)
 
 void router_fini(struct router *r)
 {
+	sessions_restore_stop(&r->ctl);
 	containers_sweep_stop(&r->ctl);
 	container_runs_stop(&r->ctl);
 	orch_stop(r->ctl.orch);

@@ -31,6 +31,7 @@
 #include "ffr/ctl/discard.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
+#include "ffr/obj/ledger.h"
 #include "ffr/ctl/session.h"
 #include "ffr/ctl/hot.h"
 #include "ffr/ctl/sysfs.h"
@@ -456,10 +457,12 @@ static void on_later(struct carrier_later *b, int err)
 		why = later_answer(conn, &was, status, &a);
 	if (!why)
 		why = too_many;
-	if (is_leaving || why)
+	if (is_leaving || why) {
 		ctl_conn_close(conn, why);
-	else if (conn->ses)
+	} else if (conn->ses) {
+		ledger_call(conn->ses->ledger, false);
 		ctl_spin_served(conn);
+	}
 	ctl_charge(cont, from);
 	turn_used(cont, start);
 }
@@ -579,9 +582,13 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	uint64_t from, start = uv_hrtime();
 	struct answer a;
 
-	if (state != FF_CALL_POSTED || !may_call(conn) ||
-	    !atomic_compare_exchange_strong(&slot->state, &state, FF_CALL_TAKEN))
+	if (state != FF_CALL_POSTED || !may_call(conn))
 		return false;
+	ledger_call(conn->ses->ledger, true);
+	if (!atomic_compare_exchange_strong(&slot->state, &state, FF_CALL_TAKEN)) {
+		ledger_call(conn->ses->ledger, false);
+		return false;
+	}
 	from = cpu_of_thread();
 	call_charge(conn);
 	len = atomic_load_explicit(&slot->len, memory_order_relaxed);
@@ -596,14 +603,29 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 		ctl_conn_close(conn, why);
 	else if (a.is_later)
 		later_begin(conn, true);
-	else
+	else {
+		ledger_call(conn->ses->ledger, false);
 		ctl_spin_served(conn);
+	}
 	ctl_charge(c, from);
 	turn_used(c, start);
 	return true;
 }
 
 /* ---- the socket ---------------------------------------------------------------------------- */
+
+/* From now on until it is told otherwise, a router that dies leaves a call without an answer. */
+static void call_begins(struct ctl_conn *conn)
+{
+	if (conn->ses)
+		ledger_call(conn->ses->ledger, true);
+}
+
+static void call_ends(struct ctl_conn *conn)
+{
+	if (conn->ses)
+		ledger_call(conn->ses->ledger, false);
+}
 
 /* One packet. False: there is none, or the connection is closed. */
 static bool read_packet(struct ctl_conn *conn)
@@ -613,9 +635,12 @@ static bool read_packet(struct ctl_conn *conn)
 	struct answer a;
 	ssize_t n;
 
+	call_begins(conn);
 	n = packet_recv(conn, &got);
-	if (n == -EAGAIN)
+	if (n == -EAGAIN) {
+		call_ends(conn);
 		return false;
+	}
 	if (n <= 0) {
 		if (!n)
 			fds_end(conn->cont, got.fd, got.n, false);
@@ -640,6 +665,7 @@ static bool read_packet(struct ctl_conn *conn)
 		later_begin(conn, false);
 		return false;
 	}
+	call_ends(conn);
 	if (conn->ses)
 		ctl_spin_served(conn);
 	return true;
@@ -706,7 +732,8 @@ static int poll_start(struct ctl_conn *conn, uv_poll_t *h, int fd, uv_poll_cb cb
 	return uv_poll_start(h, UV_READABLE | UV_DISCONNECT, cb);
 }
 
-int ctl_conn_create(struct container *c, int fd)
+/* Takes fd, and pidfd, the peer's; -1: it is to be found. 0 or -errno. */
+static int conn_create(struct container *c, int fd, int pidfd, struct ctl_conn **out)
 {
 	struct container_ctl *ct = c->ctl;
 	struct ctl_conn *conn = calloc(1, sizeof(*conn));
@@ -714,12 +741,14 @@ int ctl_conn_create(struct container *c, int fd)
 
 	if (!conn) {
 		discard_socket(&ct->discard, fd);
+		if (pidfd >= 0)
+			close(pidfd);
 		return -ENOMEM;
 	}
 	conn->ctl = ct->ctl;
 	conn->cont = c;
 	conn->fd = fd;
-	err = ctl_peer_find(fd, &conn->peer);
+	err = pidfd < 0 ? ctl_peer_find(fd, &conn->peer) : ctl_peer_again(fd, pidfd, &conn->peer);
 	if (err)
 		goto err;
 	err = quota_charge(c, QUOTA_FD, CONN_FDS);
@@ -742,6 +771,8 @@ int ctl_conn_create(struct container *c, int fd)
 		err = poll_start(conn, &conn->pid_poll, conn->peer.pidfd, on_process_exit);
 	if (err)
 		ctl_conn_close(conn, "cannot be watched");
+	else
+		*out = conn;
 	return err;
 
 err_fds:
@@ -754,6 +785,25 @@ err:
 	discard_socket(&ct->discard, fd);
 	free(conn);
 	return err;
+}
+
+int ctl_conn_create(struct container *c, int fd)
+{
+	struct ctl_conn *conn;
+
+	return conn_create(c, fd, -1, &conn);
+}
+
+int ctl_conn_restore(struct container *c, int fd, int pidfd, struct ctl_conn **conn)
+{
+	return conn_create(c, fd, pidfd, conn);
+}
+
+void ctl_conn_restored(struct ctl_conn *conn, struct session *s)
+{
+	conn->ses = s;
+	end_silence(conn);
+	atomic_store_explicit(&s->hdr->call.awake, 0, memory_order_relaxed);
 }
 
 /*

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "ffr/ctl/obj.h"
+#include "ffr/ctl/record.h"
 #include "ffr/ctl/session.h"
 #include "ffr/fast/xrc.h"
 
@@ -32,10 +33,27 @@ static int cq_ring(struct ctl_call *c, uint32_t cqe, struct ff_ring_at *at, uint
 	return err;
 }
 
+/* Its attributes and `at` are set. 0 or -errno: nobody knows it. */
+static int cq_enter(struct session *s, struct cq *cq, uint8_t *map)
+{
+	int err;
+
+	cq->hdr = (struct ff_cq_hdr *)map;
+	cq->ring = (struct ff_cqe *)(map + sizeof(*cq->hdr));
+	cq->depth = cq->cqe = cq->at.depth;
+	fast_lock(s->fast->host);
+	err = ctl_obj_insert(s, OBJ_CQ, &cq->o);
+	if (!err && cq->channel)
+		cq->channel->o.refs++;
+	fast_unlock(s->fast->host);
+	if (!err)
+		record_obj(&cq->o);
+	return err;
+}
+
 int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 		  struct ff_create_cq_resp *resp)
 {
-	struct fast *f = c->s->fast;
 	struct channel *ch = channel_get(c->s, req->channel);
 	uint8_t *map;
 	struct cq *cq;
@@ -46,23 +64,15 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 		return -EINVAL;
 	if (req->flags & ~FF_CQ_TIMESTAMP)
 		return -EOPNOTSUPP;
-	cq = calloc(1, sizeof(*cq));
+	cq = record_live_new(c->s, LEDGER_CQ, sizeof(*cq));
 	if (!cq)
 		return -ENOMEM;
 	err = cq_ring(c, req->cqe, &cq->at, &map, false);
 	if (err)
 		goto err_free;
-	cq->hdr = (struct ff_cq_hdr *)map;
-	cq->ring = (struct ff_cqe *)(map + sizeof(*cq->hdr));
-	cq->depth = cq->cqe = cq->at.depth;
 	cq->flags = req->flags;
 	cq->channel = ch;
-
-	fast_lock(f->host);
-	err = ctl_obj_insert(c->s, OBJ_CQ, &cq->o);
-	if (!err && ch)
-		ch->o.refs++;
-	fast_unlock(f->host);
+	err = cq_enter(c->s, cq, map);
 	if (err)
 		goto err_ring;
 	resp->cq = cq->o.handle;
@@ -73,7 +83,48 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 err_ring:
 	ctl_ring_free(c->s, &cq->at, cq_block(cq->at.depth));
 err_free:
-	free(cq);
+	record_live_free(c->s, &cq->o);
+	return err;
+}
+
+int cq_restore(struct ctl *ctl, struct session *s, const struct ledger_cq *r,
+	       const struct ledger_view *v, uint32_t slot)
+{
+	uint64_t size = cq_block(r->depth);
+	struct cq *cq;
+	int err;
+
+	if (!r->handle || !r->depth || r->depth > FF_MAX_CQE || r->depth & (r->depth - 1) ||
+	    r->flags & ~FF_CQ_TIMESTAMP || r->mod_count > ctl->dev.max_cq_count ||
+	    r->mod_period > ctl->dev.max_cq_period)
+		return -EPROTO;
+	cq = record_live_new(s, LEDGER_CQ, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	err = ring_restore(s, r->seg, r->off, (uint32_t)size);
+	if (err)
+		goto err_free;
+	cq->at = (struct ff_ring_at){ .seg = r->seg,
+				      .off = r->off,
+				      .ring_off = r->off + (uint32_t)sizeof(struct ff_cq_hdr),
+				      .depth = r->depth,
+				      .stride = sizeof(struct ff_cqe) };
+	cq->o.handle = r->handle;
+	cq->flags = r->flags;
+	cq->mod_count = (uint16_t)r->mod_count;
+	cq->mod_period = (uint16_t)r->mod_period;
+	cq->pi = cq->mod_pi = ledger_cursor(v, slot, LEDGER_CUR_cq_pi);
+	cq->ci_seen = ledger_cursor(v, slot, LEDGER_CUR_cq_ci_seen);
+	cq->overrun = ledger_cursor(v, slot, LEDGER_CUR_cq_overrun);
+	cq->channel = channel_get(s, r->channel);
+	err = -EPROTO;
+	if (cq->pi - cq->ci_seen <= cq->at.depth && (!r->channel || cq->channel))
+		err = cq_enter(s, cq, seg_get(s, r->seg)->map + r->off);
+	if (!err)
+		return 0;
+	ctl_ring_free(s, &cq->at, size);
+err_free:
+	record_live_free(s, &cq->o);
 	return err;
 }
 
@@ -108,6 +159,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 	}
 	ctl_ring_free(c->s, &old, cq_block(old.depth));
 	cq->at = at;
+	record_obj(&cq->o);
 	resp->cqe = at.depth;
 	resp->ring = at;
 	return 0;
@@ -124,6 +176,7 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 	fast_lock(c->ctl->host);
 	fast_cq_moderate(c->s->fast, cq, req->count, req->period);
 	fast_unlock(c->ctl->host);
+	record_obj(&cq->o);
 	return 0;
 }
 
@@ -158,7 +211,7 @@ static void cq_free(struct obj *o)
 	struct cq *cq = obj_of(o, cq);
 
 	ctl_ring_free(o->ses, &cq->at, cq_block(cq->at.depth));
-	free(cq);
+	record_live_free(o->ses, o);
 }
 
 const struct obj_ops cq_obj_ops = { .forget = cq_forget, .free = cq_free };

@@ -28,6 +28,7 @@
 struct cm;
 struct container;
 struct hot;
+struct restore;
 struct ctl_cm_ops;
 struct ctl_hooks;
 struct orch;
@@ -77,6 +78,7 @@ struct ctl {
 	struct ctl_ends *ends;		 /* conn.c: connections whose sessions end; NULL: none */
 	struct mem mem;
 	uint32_t last_session, last_srqn;
+	struct restore *restore; /* restore.c: what the last router has left, until it is restored */
 	struct ctl_conn_list conns; /* all of them */
 	/* the rooms above: the connection manager, and the orchestrator's client; NULL in tests */
 	struct cm *cm;
@@ -213,6 +215,12 @@ extern uint64_t ctl_hello_patience;
 
 /* A connection that a container's socket accepted; takes fd in any case. 0 or -errno. */
 int ctl_conn_create(struct container *c, int fd);
+/*
+ * The connection of a session that a former router had; takes fd and pidfd, its process's, in any case. It has a session
+ * with ctl_conn_restored(), or is closed. 0 or -errno.
+ */
+int ctl_conn_restore(struct container *c, int fd, int pidfd, struct ctl_conn **conn);
+void ctl_conn_restored(struct ctl_conn *conn, struct session *s);
 /* Big-endian. */
 uint64_t ctl_node_guid(const struct container *c, unsigned device);
 uint8_t ctl_sgid_index(const struct session *s, uint8_t index);

@@ -21,6 +21,7 @@
 
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
+#include "ffr/obj/ledger.h"
 
 struct session *import_source(struct session *s, unsigned device)
 {
@@ -52,6 +53,8 @@ int ctl_import_device(struct ctl_call *c, const struct ff_import_device_req *req
 	if (!memcmp(of, none, sizeof(none)))
 		c->s->device = from->device;
 	of[from->device] = resp->session = from->id;
+	ledger_bar(c->s->ledger, LEDGER_BAR_OBJECT);
+	ledger_bar(from->ledger, LEDGER_BAR_OBJECT);
 	return 0;
 }
 

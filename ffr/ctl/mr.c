@@ -16,6 +16,7 @@
 #include "ffr/abi/ff_verbs.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
+#include "ffr/ctl/record.h"
 #include "ffr/ctl/session.h"
 #include "ffr/fast/mw.h"
 #include "ffr/fast/pvm.h"
@@ -154,8 +155,41 @@ static int mr_add_made(struct ctl_call *c, struct mr *mr)
 			mr->pd->o.refs++;
 	}
 	fast_unlock(f->host);
-	if (!err && c->ctl->orch)
+	if (err)
+		return err;
+	record_obj(&mr->o);
+	if (c->ctl->orch)
 		c->ctl->hooks->mr_added(c->ctl->orch, mr);
+	return 0;
+}
+
+/* Its pages are the process's: what was mapped is copied from now on. The orchestrator is told of all MRs soon. */
+int mr_restore(struct ctl *ctl, struct session *s, const struct ledger_mr *r)
+{
+	struct ctl_call c = { .ctl = ctl, .conn = s->conn, .s = s };
+	struct mr *mr = calloc(1, sizeof(*mr));
+	int err;
+
+	if (!mr)
+		return -ENOMEM;
+	mr->o.handle = r->handle;
+	mr->o.ses = s;
+	mr->pd = pd_get(s, r->pd);
+	mr->access = r->access;
+	mr->why = why_copied(FF_ACCESS_WHY(r->why));
+	mr->addr = r->addr;
+	mr->length = r->length;
+	mr->iova = r->iova;
+	mr->lkey = mr->rkey = r->key;
+	err = -EPROTO;
+	if (r->handle && r->key && mr->pd && !access_check(&c, r->access) &&
+	    !range_check(ctl, r->addr, r->length, r->iova, r->access) &&
+	    !(r->access & IBV_ACCESS_ON_DEMAND)) {
+		view_map(mr);
+		err = mr_add_made(&c, mr);
+	}
+	if (err)
+		ctl_mr_free(mr);
 	return err;
 }
 
@@ -588,6 +622,7 @@ unlock:
 	translation_free(err ? &new : &old, err ? &old : &new);
 	if (err)
 		return err;
+	record_obj(&mr->o);
 	if (c->ctl->orch) {
 		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, old.rkey);
 		c->ctl->hooks->mr_added(c->ctl->orch, mr);

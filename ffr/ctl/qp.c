@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ffr/ctl/obj.h"
+#include "ffr/ctl/record.h"
 #include "ffr/dir/dir.h"
 #include "ffr/fast/mw.h"
 #include "ffr/fast/xrc.h"
@@ -27,15 +28,21 @@ static uint64_t line_ceil(uint64_t n)
 	return (n + FF_CACHELINE - 1) & ~(uint64_t)(FF_CACHELINE - 1);
 }
 
+/* Depths and strides are set. */
+static void qp_layout_place(struct qp_layout *l)
+{
+	l->sq = line_ceil(sizeof(struct ff_qp_hdr));
+	l->rq = line_ceil(l->sq + (uint64_t)l->sq_depth * l->sq_stride);
+	l->size = l->rq + (uint64_t)l->rq_depth * l->rq_stride;
+}
+
 static void qp_layout(struct qp_layout *l, const struct ff_qp_cap *cap, bool no_rq)
 {
 	l->sq_depth = pow2_ceil(cap->max_send_wr);
 	l->sq_stride = ff_sqe_stride(cap->max_send_sge, cap->max_inline);
 	l->rq_depth = no_rq ? 0 : pow2_ceil(cap->max_recv_wr);
 	l->rq_stride = no_rq ? 0 : ff_rqe_stride(cap->max_recv_sge);
-	l->sq = line_ceil(sizeof(struct ff_qp_hdr));
-	l->rq = line_ceil(l->sq + (uint64_t)l->sq_depth * l->sq_stride);
-	l->size = l->rq + (uint64_t)l->rq_depth * l->rq_stride;
+	qp_layout_place(l);
 }
 
 static int cap_check(const struct ff_query_device_resp *dev, const struct ff_qp_cap *cap,
@@ -113,6 +120,25 @@ static uint64_t wire_bytes(const struct qp *qp)
 	return qp->o.ses->fast->host->wired ? remote_bytes(qp) : 0;
 }
 
+/* 0 or -errno: nobody knows it. */
+static int qp_enter(struct session *s, struct qp *qp)
+{
+	struct fast *f = s->fast;
+	int err;
+
+	fast_lock(f->host);
+	err = ctl_obj_insert(s, OBJ_QP, &qp->o);
+	if (!err) {
+		err = fast_qp_add(f, qp);
+		if (err)
+			ctl_obj_remove(s, &qp->o);
+		else
+			qp_hold(qp, 1);
+	}
+	fast_unlock(f->host);
+	return err;
+}
+
 int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		  struct ff_create_qp_resp *resp)
 {
@@ -139,7 +165,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		return -EINVAL;
 	if (cap_check(&c->ctl->dev, &cap, req->srq || no_recv))
 		return -EINVAL;
-	qp = calloc(1, sizeof(*qp));
+	qp = record_live_new(s, LEDGER_QP, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
 	err = -EINVAL;
@@ -178,18 +204,10 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		err = CARRIERS_FIRST(make, f, OBJ_QP, &qp->o, NULL);
 	if (err)
 		goto err_wire;
-	fast_lock(f->host);
-	err = ctl_obj_insert(s, OBJ_QP, &qp->o);
-	if (!err) {
-		err = fast_qp_add(f, qp);
-		if (err)
-			ctl_obj_remove(s, &qp->o);
-		else
-			qp_hold(qp, 1);
-	}
-	fast_unlock(f->host);
+	err = qp_enter(s, qp);
 	if (err)
 		goto err_made;
+	record_obj(&qp->o);
 	resp->qp = qp->o.handle;
 	resp->qp_num = qp->qp_num;
 	resp->cap = qp->attr.cap;
@@ -205,7 +223,7 @@ err_ring:
 	ctl_ring_free(c->s, &block, l.size);
 err_free:
 	free(qp->wr);
-	free(qp);
+	record_live_free(s, &qp->o);
 	return err;
 }
 
@@ -287,6 +305,7 @@ int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_
 		qp_modify(f, qp, qp_attr_mask(qp->type, step[i].mask), &step[i], next[i]);
 	*now = qp->state;
 	fast_unlock(f->host);
+	record_obj(&qp->o);
 	CARRIERS_DO(work, f, false);
 	return err;
 }
@@ -372,7 +391,7 @@ static void qp_free(struct obj *o)
 	CARRIERS_FIRST(end, o->ses->fast, OBJ_QP, o, NULL);
 	xrc_target_free(qp->xrc.target);
 	free(qp->wr);
-	free(qp);
+	record_live_free(o->ses, o);
 }
 
 const struct obj_ops qp_obj_ops = { .forget = qp_forget, .free = qp_free };
@@ -385,4 +404,172 @@ int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
 
 	(void)resp;
 	return err ? err : ctl_after_copies(c);
+}
+
+/* ---- QPs that a former router has left --------------------------------------------------------- */
+
+static bool is_depth(uint32_t n)
+{
+	return n && n <= FF_MAX_WR && !(n & (n - 1));
+}
+
+/* The record's capabilities and strides fit together, and are no more than a QP can have. */
+static bool caps_ok(const struct ff_qp_cap *cap, const struct ledger_qp *r)
+{
+	const uint32_t strides = 1u << 16;
+
+	return is_depth(cap->max_send_wr) && is_depth(cap->max_recv_wr) && cap->max_send_sge &&
+	       cap->max_recv_sge && cap->max_send_sge <= FF_MAX_SGE &&
+	       cap->max_recv_sge <= FF_MAX_SGE && cap->max_inline <= FF_MAX_INLINE &&
+	       r->sq_stride < strides && r->rq_stride < strides && !(r->sq_stride % FF_CACHELINE) &&
+	       !(r->rq_stride % 32) &&
+	       r->sq_stride >= ff_sqe_stride(cap->max_send_sge, cap->max_inline) &&
+	       r->rq_stride >= offsetof(struct ff_rqe, sge) +
+				       (uint64_t)cap->max_recv_sge * sizeof(struct ff_sge);
+}
+
+static void cursors_restore(struct qp *qp, const struct ledger_view *v, uint32_t slot)
+{
+	qp->sq.head = ledger_cursor(v, slot, LEDGER_CUR_sq_head);
+	qp->sq.cqes = ledger_cursor(v, slot, LEDGER_CUR_sq_cqes);
+	qp->rq.head = ledger_cursor(v, slot, LEDGER_CUR_rq_head);
+	qp->last_wqe_sent = ledger_cursor(v, slot, LEDGER_CUR_last_wqe_sent);
+	qp->comm_est_sent = ledger_cursor(v, slot, LEDGER_CUR_comm_est_sent);
+}
+
+int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
+	       const struct ledger_view *v, uint32_t slot)
+{
+	struct ff_ring_at block = { .seg = r->seg, .off = r->off };
+	struct ff_qp_attr attr;
+	struct qp_layout l;
+	struct qp *qp;
+	int err = -EPROTO;
+
+	memcpy(&attr, r->attr, sizeof(attr));
+	if (!r->handle || !r->qp_num || !caps_ok(&attr.cap, r) ||
+	    (r->type != IBV_QPT_RC && r->type != IBV_QPT_UC))
+		return -EPROTO;
+	qp = record_live_new(s, LEDGER_QP, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp->pd = pd_get(s, r->pd);
+	qp->scq = cq_get(s, r->scq);
+	qp->rcq = cq_get(s, r->rcq);
+	if (!qp->pd || !qp->scq || !qp->rcq)
+		goto err_free;
+	qp->type = (uint8_t)r->type;
+	qp->user = r->user;
+	qp->sig_all = r->sig_all;
+	qp->qp_num = r->qp_num;
+	qp->o.handle = r->handle;
+	qp->o.ses = s;
+	err = -ENOMEM;
+	qp->wr = send_buf_new();
+	if (!qp->wr)
+		goto err_free;
+	l = (struct qp_layout){ .sq_depth = attr.cap.max_send_wr,
+				.sq_stride = r->sq_stride,
+				.rq_depth = attr.cap.max_recv_wr,
+				.rq_stride = r->rq_stride };
+	qp_layout_place(&l);
+	err = l.size > UINT32_MAX ? -EPROTO : ring_restore(s, r->seg, r->off, (uint32_t)l.size);
+	if (err)
+		goto err_free;
+	qp_set_rings(qp, &l, &block, seg_get(s, r->seg)->map + r->off);
+	qp->attr.cap = attr.cap;
+	qp->max_send_wr = attr.cap.max_send_wr;
+	qp->max_recv_wr = attr.cap.max_recv_wr;
+	qp->max_send_sge = attr.cap.max_send_sge;
+	qp->max_recv_sge = attr.cap.max_recv_sge;
+	qp->max_inline = attr.cap.max_inline;
+	err = quota_charge(s->cont, QUOTA_MEMORY, wire_bytes(qp));
+	if (err)
+		goto err_ring;
+	err = fast_qpns_room(ctl->host);
+	if (!err)
+		err = qp_enter(s, qp);
+	if (err)
+		goto err_wire;
+	fast_lock(ctl->host);
+	cursors_restore(qp, v, slot);
+	fast_qp_rearm(qp);
+	fast_unlock(ctl->host);
+	record_obj(&qp->o);
+	return 0;
+
+err_wire:
+	quota_return(s->cont, QUOTA_MEMORY, wire_bytes(qp));
+err_ring:
+	ctl_ring_free(s, &block, l.size);
+err_free:
+	free(qp->wr);
+	record_live_free(s, &qp->o);
+	return err;
+}
+
+/* What each step of a connected QP's way to RTS must name (IBTA table 91). */
+static uint32_t step_mask(const struct qp *qp, enum ibv_qp_state to)
+{
+	bool rc = qp->type == IBV_QPT_RC;
+
+	switch (to) {
+	case IBV_QPS_INIT:
+		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	case IBV_QPS_RTR:
+		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+		       IBV_QP_RQ_PSN | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	case IBV_QPS_RTS:
+		return IBV_QP_STATE | IBV_QP_SQ_PSN |
+		       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					IBV_QP_MAX_QP_RD_ATOMIC :
+			     0);
+	default:
+		return IBV_QP_STATE;
+	}
+}
+
+/* As a client would: the same checks. */
+static int step(const struct ctl *ctl, struct qp *qp, const struct ff_qp_attr *attr,
+		enum ibv_qp_state to)
+{
+	struct ff_modify_qp_req req = { .mask = step_mask(qp, to), .attr = *attr };
+	uint32_t now;
+
+	req.attr.qp_state = (uint8_t)to;
+	return ctl_qp_walk(ctl, qp, &req, 1, &now);
+}
+
+int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const struct ledger_view *v,
+	     uint32_t slot)
+{
+	uint32_t state = ledger_cursor(v, slot, LEDGER_CUR_state);
+	bool is_drained = state == IBV_QPS_SQD && !ledger_cursor(v, slot, LEDGER_CUR_draining);
+	enum ibv_qp_state last = state == IBV_QPS_ERR ? IBV_QPS_INIT :
+				 state == IBV_QPS_SQD ? IBV_QPS_RTS :
+							(enum ibv_qp_state)state;
+	struct ff_qp_attr attr;
+	int err = 0;
+
+	if (state > IBV_QPS_ERR || state == IBV_QPS_SQE)
+		return -EPROTO;
+	memcpy(&attr, r->attr, sizeof(attr));
+	for (unsigned to = IBV_QPS_INIT; to <= last && !err; to++)
+		err = step(ctl, qp, &attr, (enum ibv_qp_state)to);
+	if (!err && state != last)
+		err = step(ctl, qp, &attr, (enum ibv_qp_state)state);
+	if (err)
+		return err;
+	fast_lock(ctl->host);
+	/* what no step names is of no use to the device, but the program asks for it */
+	attr.cap = qp->attr.cap;
+	qp->attr = attr;
+	qp->attr_set = r->attr_set;
+	if (is_drained)
+		qp->draining = false;
+	qp->attr.sq_draining = qp->draining;
+	fast_qp_activate(qp->o.ses->fast, qp);
+	fast_unlock(ctl->host);
+	record_obj(&qp->o);
+	return 0;
 }

@@ -21,6 +21,7 @@
 #include "ffr/abi/ff_vma.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
+#include "ffr/ctl/record.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/track.h"
@@ -32,8 +33,9 @@
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
 /* Places for objects, of all kinds, from which on the heap of a session that ended is worth giving to the system. */
-#define TRIM_MIN    4096u
-#define SESSION_FDS 6u /* bell, async socket, the process's memory and maps (pvm.c), maps, status */
+#define TRIM_MIN 4096u
+/* bell, async socket, the process's memory and maps (pvm.c), maps, status, ledger */
+#define SESSION_FDS 7u
 
 /* What the device reports is what a session gets, however much the configuration allows. */
 static void session_limits(struct session *s, const struct ctl *ctl)
@@ -100,91 +102,207 @@ int session_check(struct session *s)
 	return 0;
 }
 
-int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, int status,
-		   uint32_t keeper_id, struct session **out, int *async_fd)
+/* Charged, and with nothing of its own yet. NULL and *err. */
+static struct session *session_new(struct ctl_conn *conn, int *err)
 {
-	struct ctl *ctl = conn->ctl;
 	struct session *s = calloc(1, sizeof(*s));
-	uint32_t seg, off;
-	int pair[2], err;
 
+	*err = -ENOMEM;
 	if (!s)
-		return -ENOMEM;
+		return NULL;
 	s->cont = conn->cont;
-	err = quota_charge(s->cont, QUOTA_SESSION, 1);
-	if (err)
+	*err = quota_charge(s->cont, QUOTA_SESSION, 1);
+	if (*err)
 		goto err_free;
-	err = quota_charge(s->cont, QUOTA_FD, SESSION_FDS);
-	if (err)
+	*err = quota_charge(s->cont, QUOTA_FD, SESSION_FDS);
+	if (*err)
 		goto err_session;
-	if (getrandom(s->import.token, sizeof(s->import.token), 0) != sizeof(s->import.token)) {
-		err = -EIO;
-		goto err_fds;
-	}
 	s->conn = conn;
-	s->mem.later = &ctl->mem;
+	s->mem.later = &conn->ctl->mem;
 	s->bells.are_mute = true;
 	s->fast = s->cont->fast;
 	s->mem.node = s->fast->conf.node;
+	s->mem.status_fd = s->mem.maps_fd = -1;
+	s->bell_fd = s->async_fd = -1;
 	s->pid = conn->peer.pid;
-	s->id = ++ctl->last_session ? ctl->last_session : ++ctl->last_session;
-	comm_copy(s->comm, comm, sizeof(s->comm));
-	session_limits(s, ctl);
+	session_limits(s, conn->ctl);
+	return s;
 
-	/* The first allocation of the first segment: offset 0. */
-	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
-	if (err)
-		goto err_segs; /* there may be a table of them, with none in it */
-	s->hdr = (struct ff_ses_hdr *)(seg_get(s, seg)->map + off);
-	s->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->bell_fd < 0) {
-		err = -errno;
-		goto err_segs;
-	}
-	err = session_event_pair(pair);
-	if (err)
-		goto err_bell;
-	s->async_fd = pair[0];
+err_session:
+	quota_return(s->cont, QUOTA_SESSION, 1);
+err_free:
+	free(s);
+	return NULL;
+}
+
+static void close_if(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+/* What session_new() has made, and what came to it. */
+static void session_drop(struct session *s)
+{
+	close_if(s->mem.maps_fd);
+	close_if(s->async_fd);
+	close_if(s->bell_fd);
+	seg_free_all(s); /* there may be a table of them, with none in it */
+	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
+	quota_return(s->cont, QUOTA_SESSION, 1);
+	free(s);
+}
+
+/* It has segment 0, bell and async socket: the fast thread knows it from now on. 0 or -errno. */
+static int session_enter(struct session *s, int mem, int maps)
+{
+	struct ctl *ctl = s->conn->ctl;
+	int err;
+
 	s->mem.maps_fd = fcntl(maps, F_DUPFD_CLOEXEC, 0);
 	s->mem.can_ask = s->mem.maps_fd >= 0 && ff_vma_can_ask(maps);
 	err = pvm_session_add(s, mem, s->mem.can_ask ? s->mem.maps_fd : -1);
 	if (err)
-		goto err_maps;
-	view_session_add(s, conn->peer.pidfd, mem);
+		return err;
+	view_session_add(s, s->conn->peer.pidfd, mem);
 	fast_lock(s->fast->host);
 	err = fast_session_add(s->fast, s);
 	if (err)
 		pvm_session_del(s->fast, s);
 	fast_unlock(s->fast->host);
-	if (err)
-		goto err_view;
+	if (err) {
+		view_session_del(s);
+		return err;
+	}
 	sysfs_wake(ctl);
-	s->mem.keeper_id = keeper_id;
-	s->mem.status_fd = status;
-	s->mem.filters = hot_filters(status);
-	*async_fd = pair[1];
-	*out = s;
 	if (ctl->orch)
 		ctl->hooks->session_changed(ctl->orch);
 	return 0;
+}
 
-err_view:
-	view_session_del(s);
-err_maps:
-	if (s->mem.maps_fd >= 0)
-		close(s->mem.maps_fd);
-	close(pair[0]);
-	close(pair[1]);
-err_bell:
-	close(s->bell_fd);
-err_segs:
-	seg_free_all(s);
-err_fds:
-	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
-err_session:
-	quota_return(s->cont, QUOTA_SESSION, 1);
-err_free:
-	free(s);
+int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, int status,
+		   uint32_t keeper_id, struct session **out, int *async_fd)
+{
+	struct ctl *ctl = conn->ctl;
+	uint32_t seg, off;
+	int pair[2], err;
+	struct session *s = session_new(conn, &err);
+
+	if (!s)
+		return err;
+	if (getrandom(s->import.token, sizeof(s->import.token), 0) != sizeof(s->import.token)) {
+		err = -EIO;
+		goto err;
+	}
+	s->id = ++ctl->last_session ? ctl->last_session : ++ctl->last_session;
+	comm_copy(s->comm, comm, sizeof(s->comm));
+
+	/* The first allocation of the first segment: offset 0. */
+	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
+	if (err)
+		goto err;
+	s->hdr = (struct ff_ses_hdr *)(seg_get(s, seg)->map + off);
+	s->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->bell_fd < 0) {
+		err = -errno;
+		goto err;
+	}
+	err = session_event_pair(pair);
+	if (err)
+		goto err;
+	s->async_fd = pair[0];
+	err = session_enter(s, mem, maps);
+	if (err) {
+		close(pair[1]);
+		goto err;
+	}
+	s->mem.keeper_id = keeper_id;
+	s->mem.status_fd = status;
+	s->mem.filters = hot_filters(status);
+	record_session(s);
+	*async_fd = pair[1];
+	*out = s;
+	return 0;
+
+err:
+	session_drop(s);
+	return err;
+}
+
+/* ---- of a former router --------------------------------------------------------------------- */
+
+/* The segments, as far as the client has them. 0 or -errno. */
+static int segs_restore(struct session *s, struct ledger_view *v)
+{
+	struct ledger_seg r;
+	uint32_t at = 0;
+	int fd, err = 0;
+
+	while (!err && ledger_next(v, LEDGER_SEG, &at, &r)) {
+		fd = r.id == s->mem.num_segs ? keeper_saved(s->mem.keeper_id, SAVED_SEG + r.id) :
+					       -EPROTO;
+		err = fd < 0 ? fd : seg_restore(s, fd, r.size, r.pages);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (!err)
+		err = ring_restore(s, 0, 0, sizeof(struct ff_ses_hdr));
+	/* without the seal, or with a client that takes pages away, no runner touches it */
+	if (!err)
+		err = seg_check(s, 0);
+	return err;
+}
+
+/* Handles of objects that are gone do not come again at once. */
+static uint16_t generation_next(uint32_t generation)
+{
+	return (uint16_t)(generation >= 0xff00 ? 0 : generation + 0x100);
+}
+
+int session_restore(struct ctl_conn *conn, const struct ledger_session *r, struct ledger_view *v,
+		    uint32_t keeper_id, struct session **out)
+{
+	int mem = -1, maps = -1, err;
+	struct session *s = session_new(conn, &err);
+
+	if (!s)
+		return err;
+	s->mem.keeper_id = keeper_id;
+	s->id = r->id;
+	s->device = (uint8_t)r->device;
+	memcpy(s->import.token, r->token, sizeof(s->import.token));
+	comm_copy(s->comm, r->comm, sizeof(s->comm));
+	s->mem.filters = (int)r->filters;
+	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
+		s->tab[kind].first_gen = generation_next(r->generation);
+	err = segs_restore(s, v);
+	if (err)
+		goto err;
+	s->hdr = (struct ff_ses_hdr *)seg_get(s, 0)->map;
+	s->bells.are_mute = false;
+	mem = keeper_saved(keeper_id, SAVED_MEM);
+	maps = keeper_saved(keeper_id, SAVED_MAPS);
+	s->bell_fd = keeper_saved(keeper_id, SAVED_BELL);
+	s->async_fd = keeper_saved(keeper_id, SAVED_ASYNC);
+	err = -EMFILE;
+	if (mem < 0 || maps < 0 || s->bell_fd < 0 || s->async_fd < 0)
+		goto err;
+	err = session_enter(s, mem, maps);
+	if (err)
+		goto err;
+	close(mem);
+	close(maps);
+	s->mem.status_fd = keeper_saved(keeper_id, SAVED_STATUS);
+	if (s->mem.status_fd < 0)
+		s->mem.status_fd = -1;
+	record_session_again(s);
+	*out = s;
+	return 0;
+
+err:
+	close_if(mem);
+	close_if(maps);
+	session_drop(s);
 	return err;
 }
 
@@ -232,6 +350,7 @@ void session_end_begin(struct session *s)
 	const struct ctl *ctl = s->conn->ctl;
 	struct fast *f = s->fast;
 
+	ledger_bar(s->ledger, LEDGER_BAR_ENDING);
 	fast_lock(f->host);
 	s->closing = true;
 	fast_unlock(f->host);
@@ -292,6 +411,7 @@ void session_end_finish(struct session *s)
 	if (s->mem.status_fd >= 0)
 		close(s->mem.status_fd);
 	track_stop(s);
+	ledger_free(s->ledger);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);
 	import_session_free(s);

@@ -17,6 +17,14 @@ struct ctl_conn;
  */
 int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, int status,
 		   uint32_t keeper_id, struct session **out, int *async_fd);
+struct ledger_session;
+struct ledger_view;
+/*
+ * The session of a former router, whose connection that is, without its objects: it has a ledger of its own, which the
+ * keeper does not hold yet. *r is checked here. 0 or -errno; -EPROTO: what was left is not sound.
+ */
+int session_restore(struct ctl_conn *conn, const struct ledger_session *r, struct ledger_view *v,
+		    uint32_t keeper_id, struct session **out);
 /*
  * Its end: all its objects go; peers see what they would see of a dead host. Its connection stays. The
  * second is called until it is true, and goes on until uv_hrtime() is `until` or a little later.

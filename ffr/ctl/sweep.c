@@ -22,6 +22,7 @@
 
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
+#include "ffr/ctl/record.h"
 #include "ffr/keeper/keeper.h"
 
 struct leftover {
@@ -115,6 +116,7 @@ void containers_sweep(struct ctl *ctl)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
+	sessions_restore(ctl);
 	if (!d)
 		return;
 	while ((e = readdir(d))) {

@@ -13,6 +13,7 @@
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
+#include "ffr/ctl/record.h"
 #include "ffr/dir/dir.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
@@ -33,10 +34,11 @@ int ctl_obj_insert(struct session *s, enum obj_kind kind, struct obj *o)
 
 	o->kind = (uint8_t)kind;
 	o->ses = s;
+	record_kind(s, kind);
 	err = quota_charge_obj(s->cont, o);
 	if (err)
 		return err;
-	err = obj_insert(&s->tab[kind], o);
+	err = o->handle ? obj_insert_at(&s->tab[kind], o) : obj_insert(&s->tab[kind], o);
 	if (err)
 		quota_return_obj(s->cont, o);
 	return err;
@@ -44,6 +46,7 @@ int ctl_obj_insert(struct session *s, enum obj_kind kind, struct obj *o)
 
 void ctl_obj_remove(struct session *s, struct obj *o)
 {
+	record_gone(o);
 	obj_remove(&s->tab[o->kind], o);
 	quota_return_obj(s->cont, o);
 }
@@ -127,6 +130,7 @@ int ctl_device(struct ctl_call *c, const struct ff_device_req *req, struct ff_de
 	if (index >= ct->devices)
 		return -ENODEV;
 	c->s->device = (uint8_t)index;
+	record_session_changed(c->s);
 	resp->index = index;
 	resp->node_guid = ctl_node_guid(c->s->cont, index);
 	ffo_device_name(ct->device_name, ct->devices, index, resp->name);
@@ -268,10 +272,30 @@ int ctl_alloc_pd(struct ctl_call *c, const struct ff_alloc_pd_req *req,
 	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_PD, &pd->o);
 	fast_unlock(c->ctl->host);
+	if (err) {
+		free(pd);
+		return err;
+	}
+	record_obj(&pd->o);
+	resp->pd = pd->o.handle;
+	return 0;
+}
+
+int pd_restore(struct session *s, const struct ledger_pd *r)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+	int err;
+
+	if (!pd)
+		return -ENOMEM;
+	pd->o.handle = r->handle;
+	fast_lock(s->fast->host);
+	err = r->handle ? ctl_obj_insert(s, OBJ_PD, &pd->o) : -EPROTO;
+	fast_unlock(s->fast->host);
 	if (err)
 		free(pd);
 	else
-		resp->pd = pd->o.handle;
+		record_obj(&pd->o);
 	return err;
 }
 
@@ -306,6 +330,7 @@ int ctl_create_channel(struct ctl_call *c, const struct ff_create_channel_req *r
 	fast_unlock(c->ctl->host);
 	if (err)
 		goto err_pair;
+	record_obj(&ch->o);
 	ctl_reply_fd(c->reply, pair[1], true);
 	resp->channel = ch->o.handle;
 	return 0;
@@ -314,6 +339,27 @@ err_pair:
 	close(pair[0]);
 	close(pair[1]);
 err_free:
+	free(ch);
+	return err;
+}
+
+int channel_restore(struct session *s, const struct ledger_channel *r, int fd)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+	int err = -ENOMEM;
+
+	if (ch) {
+		ch->fd = fd;
+		ch->o.handle = r->handle;
+		fast_lock(s->fast->host);
+		err = r->handle ? ctl_obj_insert(s, OBJ_CHANNEL, &ch->o) : -EPROTO;
+		fast_unlock(s->fast->host);
+	}
+	if (!err) {
+		record_obj(&ch->o);
+		return 0;
+	}
+	close(fd);
 	free(ch);
 	return err;
 }
@@ -336,6 +382,7 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 
 static void channel_free(struct obj *o)
 {
+	record_channel_free(obj_of(o, channel));
 	close(obj_of(o, channel)->fd);
 	free(o);
 }

@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/mem/watch.h"
@@ -142,15 +143,18 @@ void memory_near(void *map, uint64_t size, int node)
 		log_debug("mbind, node %d: %m", node);
 }
 
-int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
+/*
+ * A further segment: of that file, which is mapped at `map`, and both are the segment's then; or, with -1, of a new
+ * file. Its id or -errno.
+ */
+static int seg_add(struct session *s, enum seg_kind kind, uint64_t size, int fd, uint8_t *map)
 {
 	static const char *const names[] = {
 		[SEG_RINGS] = "freeflow-rings", [SEG_DM] = "freeflow-dm"
 	};
-	struct seg seg = { .id = s->mem.num_segs, .kind = kind }, *segs;
+	struct seg seg = { .id = s->mem.num_segs, .kind = kind, .fd = fd, .sent = fd >= 0 }, *segs;
 	int err;
 
-	size = page_up(size);
 	if (!size || size > INT64_MAX || s->mem.num_segs >= MAX_SEGS)
 		return -ENOSPC;
 	segs = realloc(s->mem.segs, (s->mem.num_segs + 1) * sizeof(*segs));
@@ -165,12 +169,17 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 	err = -ENOMEM;
 	if (!seg.alloc)
 		goto err_return;
-	seg.fd = memfd_new(names[kind], size, 0);
+	if (fd < 0)
+		seg.fd = memfd_new(names[kind], size, 0);
 	if (seg.fd < 0) {
 		err = seg.fd;
 		goto err_alloc;
 	}
-	seg.map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, seg.fd, 0);
+	seg.map = map;
+	if (fd < 0) {
+		seg.map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, seg.fd, 0);
+		seg.is_held = kind == SEG_RINGS && !nursery_hold(seg.fd);
+	}
 	if (seg.map == MAP_FAILED) {
 		err = -errno;
 		goto err_close;
@@ -183,14 +192,23 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 	return (int)seg.id;
 
 err_unmap:
-	munmap(seg.map, size);
+	if (fd < 0)
+		munmap(seg.map, size);
 err_close:
-	close(seg.fd);
+	if (seg.is_held)
+		nursery_let_go(seg.fd);
+	if (fd < 0)
+		close(seg.fd);
 err_alloc:
 	free(seg.alloc);
 err_return:
 	seg_return(s->cont, kind, size);
 	return err;
+}
+
+int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
+{
+	return seg_add(s, kind, page_up(size), -1, NULL);
 }
 
 struct seg *seg_get(struct session *s, uint32_t id)
@@ -226,6 +244,8 @@ void seg_free_all(struct session *s)
 		seg_return(s->cont, seg->kind, seg->size);
 		quota_return(s->cont, QUOTA_MEMORY, bytes_had(seg));
 		sigbus_unwatch(seg->watch);
+		if (seg->is_held)
+			nursery_let_go(seg->fd);
 		unmap_later(s, seg->map, seg->size, seg->fd);
 		free(seg->alloc);
 	}
@@ -375,6 +395,61 @@ static int rings_take(struct session *s, uint32_t num, uint32_t *seg, uint32_t *
 		return id;
 	*seg = (uint32_t)id;
 	return pages_take(s, &s->mem.segs[id], num, off);
+}
+
+uint32_t seg_pages(const struct seg *seg)
+{
+	uint32_t n = seg->alloc->pages;
+
+	while (n && !page_had(seg->alloc, n - 1))
+		n--;
+	return n;
+}
+
+int seg_restore(struct session *s, int fd, uint64_t size, uint32_t pages)
+{
+	struct ring_pages *p;
+	uint8_t *map;
+	int own, id, err;
+
+	if (!size || size % FF_PAGE || pages > size / FF_PAGE)
+		return -EPROTO;
+	map = nursery_take(fd, size);
+	if (!map)
+		return -ENOMEDIUM;
+	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	id = own < 0 ? -errno : seg_add(s, SEG_RINGS, size, own, map);
+	if (id < 0) {
+		munmap(map, size);
+		nursery_let_go(fd);
+		if (own >= 0)
+			close(own);
+		return id;
+	}
+	s->mem.segs[id].is_held = true;
+	p = s->mem.segs[id].alloc;
+	/* on failure they are the segment's all the same, which goes with the session */
+	err = quota_charge(s->cont, QUOTA_MEMORY, (uint64_t)pages * FF_PAGE);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < pages; i++)
+		p->had[i / 64] |= 1ull << (i % 64);
+	p->num_had = pages;
+	return 0;
+}
+
+int ring_restore(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
+{
+	struct seg *g = seg_get(s, seg);
+	uint64_t pages = page_up(size) / FF_PAGE, first = off / FF_PAGE;
+
+	if (!g || !size || off % FF_PAGE || first + pages > g->alloc->num_had)
+		return -EPROTO;
+	for (uint64_t i = first; i < first + pages; i++)
+		if (page_used(g->alloc, (uint32_t)i))
+			return -EPROTO;
+	pages_set(g->alloc, (uint32_t)first, (uint32_t)pages, true);
+	return 0;
 }
 
 int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)

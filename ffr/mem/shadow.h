@@ -91,6 +91,16 @@ void mem_close(struct mem *m);
 /* A further segment of the session. Returns its id or -errno. */
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size);
 struct seg *seg_get(struct session *s, uint32_t id);
+/* Pages of it up to the last one that was handed out at some time. */
+uint32_t seg_pages(const struct seg *seg);
+/*
+ * The next segment of a session that a former router had: a ring segment of that size, of which `pages` pages may have
+ * been handed out. fd stays the caller's. 0; -EPROTO: that is no such segment; -ENOMEDIUM: this router cannot map it; or
+ * -errno.
+ */
+int seg_restore(struct session *s, int fd, uint64_t size, uint32_t pages);
+/* As ring_alloc(): the block that a former router's ring_alloc() gave, as it is. 0 or -EPROTO: it is no such block. */
+int ring_restore(struct session *s, uint32_t seg, uint32_t off, uint32_t size);
 /*
  * Has the client sealed the segment, so that it can neither punch holes in it nor map it writable again? 0; or
  * -EACCES: the router may not touch the segment.

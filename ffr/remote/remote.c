@@ -5,6 +5,7 @@
  * theory.
  */
 #include "ffr/remote/remote.h"
+#include "ffr/obj/ledger.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -95,6 +96,7 @@ bool remote_open(struct fast *f, struct qp *qp)
 	remote_rate_init(rq);
 	qp->soft->rem = rq;
 	qp->send = &remote_send;
+	ledger_bar(qp->o.ses->ledger, LEDGER_BAR_REMOTE);
 	set_peer(rq, there->peer);
 	return true;
 }
