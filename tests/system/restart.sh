@@ -7,6 +7,7 @@
 . "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 2
 program=$BUILD/tests/system/verbs_restart
+chmod o+x "$OUT"
 
 first() {
 	cat "$OWN_LAB/h0/ffr.pid"
@@ -25,42 +26,58 @@ is_other() { # PID: does another router run, and answer?
 	pid=$(router_pid) && [[ $pid != "$1" ]] && "$LAB" ffctl h0 -- ping >/dev/null 2>&1
 }
 
-restart() { # KILL or USR2
-	local pid
+halves() { # how many processes the serving program has
+	pgrep -fc "verbs_restart --server $PORT"
+}
+
+server_died() { # NUMBER: are there fewer than before?
+	(($(halves) < $1))
+}
+
+# restart CASE NUMBER: of case `dies` the serving half ends while there is no router. Kills and orders take turns.
+restart() {
+	local pid num
 	wait_for 60 old_enough || fail "its age"
 	pid=$(router_pid)
-	case $1 in
-	KILL) kill -KILL "$pid" ;;
-	*) kill "-$1" "$(first)" ;;
-	esac
+	if [[ $1 == dies ]]; then
+		num=$(halves)
+		kill -STOP "$(first)"
+		kill -KILL "$pid"
+		touch "$OUT/$1.dies"
+		wait_for 60 server_died "$num" || fail "the server lives on"
+		kill -CONT "$(first)"
+	elif (($2 % 2)); then
+		kill -KILL "$pid"
+	else
+		kill -USR2 "$(first)"
+	fi
 	wait_for 60 is_other "$pid" || fail "no other router: $(tail -n 5 "$OWN_LAB/h0/ffr.log")"
+	touch "$OUT/$1.$2"
 }
 
-# ready N JOB: the program's halves are at restart N, or the client has ended.
-ready() {
-	ended "$2" || grep -qs "^ready $1\$" "$OUT/client"
+# next LINES: the client has printed more lines than that, or has ended.
+next() {
+	ended "$client" || (($(grep -c '^ready' "$OUT/client") > $1))
 }
 
-holds() { # SIGNAL... one for each restart
-	local n=0 server client
-	rm -f "$OUT"/[0-9]* "$OUT/client"
-	((++PORT))
-	"$LAB" exec h0c0 -- env "RESTART=$OUT" "$program" --server $PORT >"$OUT/server" 2>&1 </dev/null &
-	server=$!
-	"$LAB" exec h0c1 -- env "RESTART=$OUT" "$program" --client h0c0 --port $PORT >"$OUT/client" 2>&1 </dev/null &
-	client=$!
-	for signal; do
-		((++n))
-		wait_for 60 ready $n $client || fail "not ready"
-		! ended $client || break
-		restart "$signal"
-		touch "$OUT/$n"
-	done
-	wait_for 120 ended $client || fail "still there: $(cat "$OUT/client" "$OUT/server")"
-	wait $client || fail "client: $(cat "$OUT/client" "$OUT/server")"
-	wait $server || fail "server: $(cat "$OUT/server")"
-}
+step "connections that are idle"
+"$LAB" exec h0c0 -- env "RESTART=$OUT" "$program" --server $PORT >"$OUT/server" 2>&1 </dev/null &
+server=$!
+"$LAB" exec h0c1 -- env "RESTART=$OUT" "$program" --client h0c0 --port $PORT >"$OUT/client" 2>&1 </dev/null &
+client=$!
+for ((n = 0; ; n++)); do
+	wait_for 60 next "$n" || fail "not ready: $(cat "$OUT/client" "$OUT/server")"
+	! ended "$client" || break
+	# shellcheck disable=SC2046
+	restart $(grep '^ready' "$OUT/client" | tail -n 1 | cut -d ' ' -f 2,3)
+done
+wait "$client" || fail "client: $(cat "$OUT/client" "$OUT/server")"
+wait "$server" || fail "server: $(cat "$OUT/server")"
+cat "$OUT/client"
 
-step "idle connections"
-holds KILL USR2 USR2 KILL
+step "the log tells of each session that was not restored, and of no other"
+grep 'does not outlive the restart' "$OWN_LAB/h0/ffr.log"
+(($(grep -c 'does not outlive the restart: it has, or had, an object' "$OWN_LAB/h0/ffr.log") == 1)) || fail "the SRQ's"
+(($(grep -c 'does not outlive the restart: its process has ended' "$OWN_LAB/h0/ffr.log") == 1)) || fail "the dead one's"
+(($(grep -c 'does not outlive the restart' "$OWN_LAB/h0/ffr.log") == 2)) || fail "more"
 exit 0

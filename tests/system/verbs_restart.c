@@ -3,33 +3,50 @@
 /*
  * verbs_restart.c - programs whose router is restarted, and which do not notice: two halves hold connections in
  * several states. restart.sh, which starts this program, restarts the router each time when this program has printed
- * "ready NUMBER", and then makes the file $RESTART/NUMBER.
+ * "ready CASE NUMBER", and then makes the file $RESTART/CASE.NUMBER. While there is no router there is, for a moment, a
+ * file $RESTART/CASE.dies.
  */
 #include "tests/rig/verbs/halves.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define RESTARTS 4u
 #define LEN	 4096u
+#define MANY	 32u
 
+static const char *name;      /* of the case, in both halves */
 static unsigned num_restarts; /* that this half has seen */
 
-/* Both halves are idle: the router is restarted. */
-static void restart(bool tells)
+static bool has_file(const char *what)
 {
 	const char *dir = getenv("RESTART");
 	char path[256];
 
 	CHECK(dir);
-	snprintf(path, sizeof(path), "%s/%u", dir, ++num_restarts);
-	halves_meet('r');
+	snprintf(path, sizeof(path), "%s/%s.%s", dir, name, what);
+	return !access(path, F_OK);
+}
+
+static void wait_router(bool tells)
+{
+	char number[12];
+
+	snprintf(number, sizeof(number), "%u", ++num_restarts);
 	if (tells) {
-		printf("ready %u\n", num_restarts);
+		printf("ready %s %s\n", name, number);
 		fflush(stdout);
 	}
-	WAIT_FOR(!access(path, F_OK));
+	WAIT_FOR(has_file(number));
+}
+
+/* Both halves are idle: the router is restarted. */
+static void restart(bool tells)
+{
+	halves_meet('r');
+	wait_router(tells);
 	halves_meet('s');
 }
 
@@ -84,6 +101,7 @@ static void holds_client(void)
 	struct vt_param par = with_channel();
 	struct vt_end e;
 
+	name = "holds";
 	halves_open(&e, &par);
 	for (unsigned i = 0; i < RESTARTS; i++) {
 		const uint32_t qpn = e.qp->qp_num, rkey = e.mr->rkey;
@@ -119,6 +137,7 @@ static void holds_server(void)
 	struct vt_param par = with_channel();
 	struct vt_end e;
 
+	name = "holds";
 	halves_open(&e, &par);
 	for (unsigned i = 0; i < RESTARTS; i++) {
 		const uint32_t qpn = e.qp->qp_num, rkey = e.mr->rkey;
@@ -139,4 +158,180 @@ static void holds_server(void)
 	vt_end_close(&e);
 }
 
-HALVES_MAIN({ "holds", holds_client, holds_server })
+/* ---- QPs in all states, and many of them ---------------------------------------------------------- */
+
+static void in_state(struct vt_end *e, struct ibv_qp **qp, enum ibv_qp_state state)
+{
+	*qp = vt_make_qp(e);
+	if (state >= IBV_QPS_INIT)
+		CHECK_EQ(vt_to_init(*qp, &e->par), 0);
+	if (state >= IBV_QPS_RTR)
+		CHECK_EQ(vt_to_rtr(*qp, &e->par, &e->self), 0);
+	if (state >= IBV_QPS_RTS)
+		CHECK_EQ(vt_to_rts(*qp, &e->par, 0), 0);
+	if (state > IBV_QPS_RTS)
+		CHECK_EQ(vt_to_state(*qp, state), 0);
+}
+
+/* A QP connected to itself, which goes on from each state. */
+static void states_client(void)
+{
+	static const enum ibv_qp_state state[] = { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
+						   IBV_QPS_RTS,	  IBV_QPS_SQD,	IBV_QPS_ERR };
+	struct vt_param par = VT_PARAM;
+	struct ibv_qp *qp[ARRAY_SIZE(state)];
+	struct vt_end e;
+
+	name = "states";
+	vt_end_open(&e, &par);
+	for (unsigned i = 0; i < ARRAY_SIZE(state); i++)
+		in_state(&e, &qp[i], state[i]);
+	for (unsigned n = 0; n < 2; n++) {
+		restart(true);
+		for (unsigned i = 0; i < ARRAY_SIZE(state); i++)
+			CHECK_EQ(vt_state(qp[i]), state[i]);
+		CHECK(!vt_readable(e.ctx->async_fd, 0));
+	}
+	CHECK_EQ(vt_to_init(qp[0], &par), 0);
+	CHECK_EQ(vt_to_rtr(qp[0], &par, &e.self), 0);
+	CHECK_EQ(vt_to_rtr(qp[1], &par, &e.self), 0);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(vt_to_rts(qp[i], &par, 0), 0);
+	CHECK_EQ(vt_to_state(qp[4], IBV_QPS_RTS), 0);
+	CHECK_EQ(vt_to_state(qp[5], IBV_QPS_RESET), 0);
+	CHECK_EQ(vt_to_init(qp[5], &par), 0);
+	CHECK_EMPTY(e.scq);
+	CHECK_EMPTY(e.rcq);
+	vt_destroy_qps(qp, ARRAY_SIZE(state));
+	vt_end_close(&e);
+}
+
+static void states_server(void)
+{
+	name = "states";
+	for (unsigned n = 0; n < 2; n++)
+		restart(false);
+}
+
+/* Connected in pairs to QPs of the other half, by the numbers that the halves tell each other. */
+static void many_open(struct vt_end *e, struct ibv_qp **qp)
+{
+	struct vt_param par = VT_PARAM;
+
+	halves_open(e, &par);
+	for (unsigned i = 0; i < MANY; i++) {
+		struct vt_addr mine = e->self, theirs;
+
+		qp[i] = vt_make_qp(e);
+		mine.qpn = qp[i]->qp_num;
+		halves_exchange(&mine, &theirs);
+		vt_connect_qp(qp[i], &par, &mine, &theirs);
+	}
+	halves_meet('m');
+}
+
+static void many_client(void)
+{
+	struct ibv_qp *qp[MANY];
+	struct vt_end e;
+
+	name = "many";
+	many_open(&e, qp);
+	for (unsigned n = 0; n < 2; n++) {
+		restart(true);
+		for (unsigned i = 0; i < MANY; i++) {
+			struct ibv_qp *own = e.qp;
+
+			vt_pattern(e.buf, 64, i + n);
+			e.qp = qp[i];
+			vt_rdma(&e, IBV_WR_RDMA_WRITE, i, 0, 64, 64 * (i + 1), IBV_SEND_SIGNALED);
+			WANT_OK(e.scq, i);
+			e.qp = own;
+		}
+		halves_meet('w');
+	}
+	vt_destroy_qps(qp, MANY);
+	vt_end_close(&e);
+}
+
+static void many_server(void)
+{
+	struct ibv_qp *qp[MANY];
+	struct vt_end e;
+
+	name = "many";
+	many_open(&e, qp);
+	for (unsigned n = 0; n < 2; n++) {
+		restart(false);
+		halves_meet('w');
+		for (unsigned i = 0; i < MANY; i++)
+			CHECK_PATTERN(e.buf + 64 * (i + 1), 64, i + n);
+	}
+	vt_destroy_qps(qp, MANY);
+	vt_end_close(&e);
+}
+
+/* ---- sessions that nobody restores, and peers that end -------------------------------------------- */
+
+/* Of the halves' two sessions the one with an SRQ ends, and the other one goes on. */
+static void srq_client(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	name = "srq";
+	halves_open(&e, &par);
+	restart(true);
+	unnoticed(&e, e.qp->qp_num, e.mr->rkey);
+	makes_more(&e);
+	vt_end_close(&e);
+}
+
+static void srq_server(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	name = "srq";
+	par.srq = true;
+	halves_open(&e, &par);
+	restart(false);
+	WANT_EVENT(e.ctx, IBV_EVENT_DEVICE_FATAL);
+}
+
+/* The peer's process ends while there is no router: its QP is gone, as a dead peer's always is. */
+static void dies_client(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	name = "dies";
+	par.timeout = 8;
+	par.retry_cnt = 1;
+	halves_open(&e, &par);
+	halves_meet('r');
+	wait_router(true);
+	unnoticed(&e, e.qp->qp_num, e.mr->rkey);
+	vt_rdma(&e, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, IBV_SEND_SIGNALED);
+	WANT(e.scq, 1, IBV_WC_RETRY_EXC_ERR);
+	makes_more(&e);
+	vt_end_close(&e);
+}
+
+static void dies_server(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	name = "dies";
+	par.timeout = 8;
+	par.retry_cnt = 1;
+	halves_open(&e, &par);
+	halves_meet('r');
+	WAIT_FOR(has_file("dies"));
+	raise(SIGKILL);
+}
+
+HALVES_MAIN({ "holds", holds_client, holds_server }, { "states", states_client, states_server },
+	    { "many", many_client, many_server }, { "srq", srq_client, srq_server },
+	    { "dies", dies_client, dies_server })
