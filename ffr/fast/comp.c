@@ -122,7 +122,7 @@ static inline __attribute__((always_inline)) bool cq_put(struct fast *f, struct 
 	slot->dlid_path_bits = 0;
 	/* CQE body before phase: the poller never reads half a completion */
 	atomic_store_explicit(&slot->phase, ff_cqe_phase(cq->pi, cq->depth), memory_order_release);
-	CURSOR_SET(cq->pi, cq->pi + 1);
+	cq->pi++;
 	if (cq->channel) {
 		cq->notify_solicited |= solicited || cqe->status != IBV_WC_SUCCESS;
 		if (!cq->notify_pending) {
@@ -348,8 +348,10 @@ static inline __attribute__((always_inline)) void send_cqe(struct fast *f, struc
 	qp->sq.cqes++;
 	qp_tell(qp, !own && qp->busy);
 	put = cq_put(f, qp->scq, &cqe, false);
-	if (own)
-		CURSOR_SET(qp->busy, false);
+	if (own) {
+		CURSORS_IN_ORDER(qp->scq->pi, qp->busy);
+		qp->busy = false;
+	}
 	if (!put)
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 	else if (st != IBV_WC_SUCCESS && st != IBV_WC_WR_FLUSH_ERR)
@@ -368,7 +370,7 @@ static void complete(struct fast *f, struct qp *qp, const struct send_wr *wr, en
 	if (st != IBV_WC_SUCCESS || is_signaled(qp, wr))
 		send_cqe(f, qp, wr, st, why, own);
 	else if (own)
-		CURSOR_SET(qp->busy, false);
+		qp->busy = false;
 }
 
 /* A SEND, WRITE or READ that succeeded, and nothing is to be told of it but that. */
@@ -392,10 +394,12 @@ static __attribute__((noinline)) void send_other(struct fast *f, struct qp *qp,
 {
 	bool was_torn = qp->torn;
 
-	CURSOR_SET(qp->torn, true);
+	qp->torn = true;
+	CURSORS_IN_ORDER(qp->torn, qp->busy);
 	count(f, qp, qp->wr, st);
 	complete(f, qp, qp->wr, st, why, true);
-	CURSOR_SET(qp->torn, was_torn);
+	CURSORS_IN_ORDER(qp->state, qp->torn);
+	qp->torn = was_torn;
 }
 
 void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why)
@@ -409,7 +413,7 @@ void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_ven
 	if (is_signaled(qp, qp->wr))
 		usual_cqe(f, qp, why);
 	else
-		CURSOR_SET(qp->busy, false);
+		qp->busy = false;
 }
 
 void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,

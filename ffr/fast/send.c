@@ -160,14 +160,16 @@ uint32_t qp_flush(struct fast *f, struct qp *qp)
 	uint32_t n = 0;
 	struct recv_wr rwr;
 
-	CURSOR_SET(qp->torn, true);
+	qp->torn = true;
+	CURSORS_IN_ORDER(qp->torn, qp->sq.head);
 	while (n < FLUSH_WRS && flush_one(f, qp))
 		n++;
 	qp_tell_done(qp);
 	if (qp->state == IBV_QPS_ERR && !qp->srq)
 		for (; n < FLUSH_WRS && fast_take_recv(f, qp, &rwr) != FETCH_EMPTY; n++)
 			comp_recv(f, qp, rwr.wr_id, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH, &none);
-	CURSOR_SET(qp->torn, false);
+	CURSORS_IN_ORDER(qp->sq.head, qp->torn);
+	qp->torn = false;
 	return n;
 }
 
@@ -206,8 +208,9 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		__builtin_prefetch(&qp->scq->ring[(qp->scq->pi + 1) & (qp->scq->depth - 1)], 1);
 		why = fetch(qp, e);
 		/* busy before head: a WR that was taken is one that was under way */
-		CURSOR_SET(qp->busy, true);
-		CURSOR_SET(qp->sq.head, qp->sq.head + 1);
+		qp->busy = true;
+		CURSORS_IN_ORDER(qp->busy, qp->sq.head);
+		qp->sq.head++;
 		n++;
 		s->sched.turn_posts++;
 		if (why) {

@@ -684,10 +684,11 @@ struct qp {
 };
 
 /*
- * Stores that the next router sees in this order, if this one is killed between them: cursors of QPs and CQs
- * (obj/ledger.h). The compiler must not exchange them; the CPU's order does not matter, for the reader comes after the end.
+ * The store to the first cursor (obj/ledger.h) comes before the one to the second: so the next router sees them, if this
+ * one is killed in between. That is between compiler and reader; the CPU's order does not matter, for the reader comes
+ * after this process's end. No instruction.
  */
-#define CURSOR_SET(field, value) (*(volatile typeof(field) *)&(field) = (value))
+#define CURSORS_IN_ORDER(first, second) __asm__ volatile("" : "+m"(first), "+m"(second))
 
 /* Requests are acknowledged, so that an error ends the connection. */
 static inline bool qp_is_reliable(const struct qp *qp)
