@@ -88,7 +88,7 @@ for ((i = 0; i < 50; i++)); do
 done
 reload 'new in force: limits' 'limits {' '	max_qp = 40' '}'
 [[ $(max_qp) == 40 ]] || fail "max_qp is $(max_qp)"
-[[ $(pgrep -c -P "$first") == 3 ]] || fail "processes: $(pgrep -l -P "$first")"
+[[ $(pgrep -c -P "$first") == 4 ]] || fail "processes: $(pgrep -l -P "$first")"
 
 # hup_from_the_start SIGNALS CMD...: that many from its first instant on; it is ready, and ends by SIGTERM with 0.
 hup_from_the_start() {

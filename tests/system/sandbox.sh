@@ -64,12 +64,13 @@ threads_confined() {
 	[[ $kinds == *" $((FAST & MINE))"* && $kinds == *" 0"* ]] || fail "kinds of threads:$kinds"
 }
 
-# The keeper, the router and the process for orphans are all the children that there are.
+# The keeper, the nursery, the router and the process for orphans are all the children that there are.
 keeper_confined() {
 	local keeper opener orphans task may=$KEEPER
 	keeper=$(pgrep -P "$1" -x ffr-keeper) || fail "no keeper"
 	orphans=$(pgrep -P "$1" -x ffr-orphans) || fail "no process for orphans"
-	[[ $(pgrep -c -P "$1") == 3 ]] || fail "other children: $(pgrep -l -P "$1")"
+	pgrep -P "$1" -x ffr-nursery >/dev/null || fail "no nursery"
+	[[ $(pgrep -c -P "$1") == 4 ]] || fail "other children: $(pgrep -l -P "$1")"
 	! pgrep -P "$router" || fail "the router has children"
 	[[ $(find "/proc/$orphans/fd" -lname 'socket:*' | wc -l) == 1 ]] || fail "orphans: $(ls -l "/proc/$orphans/fd")"
 	[[ $(awk '/^[UG]id:/ { $1 = ""; print } /^Groups:/ && NF > 1' "/proc/$orphans/status" | sort -u) == \

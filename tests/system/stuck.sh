@@ -99,7 +99,7 @@ kill -CONT "$ROUTER"
 wait_for 30 answers || fail "it does not go on"
 
 step "a router that dies soon after its start"
-others=" $(pgrep -P $PARENT -x 'ffr-keeper|ffr-orphans' | tr '\n' ' ')"
+others=" $(pgrep -P $PARENT -x 'ffr-keeper|ffr-orphans|ffr-nursery' | tr '\n' ' ')"
 killed() {
 	local pid
 	for pid in $(pgrep -P "$PARENT"); do

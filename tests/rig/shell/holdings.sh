@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # holdings.sh - what a router has beyond what it needs for nobody: descriptors, threads, memory, its own, its
-# keeper's and its opener's, those of the process for orphans and of the one that started all. Sourced behind lab.sh, for tests in a lab of their own.
+# keeper's and its opener's, those of the nursery, of the process for orphans and of the one that started all. Sourced behind lab.sh, for tests in a lab of their own.
 
 MEMORY_SLACK=4096 # kB: the allocator keeps some of what it was given back
 
@@ -10,7 +10,7 @@ router_pids() {
 	first=$(<"$FF_LAB/h0/ffr.pid")
 	echo "$first $(<"$FF_LAB/h0/router.pid")"
 	pgrep -P "$(pgrep -P "$first" -x ffr-keeper)" -x ffr-opener
-	pgrep -P "$first" -x 'ffr-keeper|ffr-orphans'
+	pgrep -P "$first" -x 'ffr-keeper|ffr-orphans|ffr-nursery'
 }
 
 # "descriptors threads kB", of all together
