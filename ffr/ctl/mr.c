@@ -186,7 +186,9 @@ int mr_restore(struct ctl *ctl, struct session *s, const struct ledger_mr *r)
 	    !range_check(ctl, r->addr, r->length, r->iova, r->access) &&
 	    !(r->access & IBV_ACCESS_ON_DEMAND)) {
 		view_map(mr);
-		err = mr_add_made(&c, mr);
+		err = r->tracked ? track_again(s, mr, &mr->tracked) : 0;
+		if (!err)
+			err = mr_add_made(&c, mr);
 	}
 	if (err)
 		ctl_mr_free(mr);
@@ -649,6 +651,8 @@ int ctl_track(struct ctl_call *c, const struct ff_track_req *req, struct ff_trac
 	err = track_start(c->s, c->fds[0]);
 	if (err)
 		quota_return(c->s->cont, QUOTA_FD, TRACK_FDS);
+	else
+		record_track(c->s);
 	return err;
 }
 
@@ -658,6 +662,7 @@ int ctl_track_pages(struct ctl_call *c, const struct ff_track_pages_req *req,
 	int err = track_pages(c->s, req->op, req->va, req->len);
 
 	(void)resp;
+	record_session_changed(c->s);
 	if (!err && (req->op == FF_TRACK_GET || req->op == FF_TRACK_CLOSE))
 		ctl_reply_fd(c->reply, track_fd(c->s), false);
 	return err;
@@ -691,8 +696,10 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 	mr->num_runs = new.num_runs;
 	mr->zero_copy = new.zero_copy;
 	fast_unlock(c->ctl->host);
-	if (req->open)
+	if (req->open) {
 		track_open(c->s);
+		record_session_changed(c->s);
+	}
 	change_return(c->s->cont, &most, &new);
 	free(old.run);
 	resp->zero_copy = new.zero_copy;

@@ -18,6 +18,7 @@
 #include "ffr/fast/pvm.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/track.h"
 
 /* While a session is restored, the keeper has its descriptors already. */
 static void save(struct session *s, uint32_t slot, int fd)
@@ -37,6 +38,8 @@ static void write_session(struct session *s)
 		.device = s->device,
 		.generation = s->tab[OBJ_PD].first_gen,
 		.filters = (uint32_t)s->mem.filters,
+		.has_track = s->mem.track != NULL,
+		.is_closed = track_is_closed(s),
 	};
 
 	memcpy(r.comm, s->comm, sizeof(r.comm));
@@ -132,6 +135,14 @@ int record_renew(struct session *s)
 	return keeper_save(s->mem.keeper_id, &slot, &fd, 1);
 }
 
+void record_track(struct session *s)
+{
+	if (!s->ledger)
+		return;
+	save(s, SAVED_TRACK, track_fd(s));
+	write_session(s);
+}
+
 void record_session_changed(struct session *s)
 {
 	if (!s->ledger)
@@ -197,7 +208,7 @@ static void write_qp(const struct qp *qp)
 
 static void write_mr(const struct mr *mr)
 {
-	if (mr->kind != MR_USER || mr->odp || mr->tracked)
+	if (mr->kind != MR_USER || mr->odp)
 		ledger_bar(mr->o.ses->ledger, LEDGER_BAR_MEMORY);
 	ledger_write(mr->o.ses->ledger, mr->o.slot,
 		     &(struct ledger_mr){ .addr = mr->addr,
@@ -207,7 +218,8 @@ static void write_mr(const struct mr *mr)
 					  .key = mr->lkey,
 					  .pd = mr->pd->o.handle,
 					  .access = mr->access,
-					  .why = mr->why });
+					  .why = mr->why,
+					  .tracked = mr->tracked != NULL });
 }
 
 static enum ledger_kind kind_of(uint8_t kind)

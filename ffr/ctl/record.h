@@ -24,6 +24,7 @@ enum {
 	SAVED_STATUS,
 	SAVED_ASYNC,
 	SAVED_BELL,
+	SAVED_TRACK,
 	SAVED_SEG = 0x10000,	  /* and its id */
 	SAVED_CHANNEL = 0x100000, /* and the index of its handle */
 };
@@ -36,6 +37,8 @@ void record_session_again(struct session *s);
 int record_renew(struct session *s);
 /* The session, or what its segments have given, has changed. */
 void record_session_changed(struct session *s);
+/* Its memory is tracked from now on. */
+void record_track(struct session *s);
 /* The session is about to have an object of that kind. */
 void record_kind(struct session *s, enum obj_kind kind);
 /* The object is complete, or has changed. */

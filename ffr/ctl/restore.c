@@ -24,6 +24,7 @@
 #include "ffr/ctl/session.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
+#include "ffr/mem/track.h"
 #include "ffr/obj/events.h"
 
 /* A session that the last router has left. */
@@ -183,9 +184,10 @@ static int session_again(struct restore *r, struct left *l, struct container *c)
 	if (err)
 		return err;
 	err = session_restore(l->conn, &l->ses, l->view, l->keeper_id, &l->s);
+	if (l->s)
+		ctl_conn_restored(l->conn, l->s);
 	if (err)
 		return err;
-	ctl_conn_restored(l->conn, l->s);
 	if (l->s->id > r->ctl->last_session)
 		r->ctl->last_session = l->s->id;
 	return 0;
@@ -220,6 +222,9 @@ static int objects_again(struct restore *r, struct left *l)
 		err = cq_restore(r->ctl, l->s, &rec.cq, v, at);
 	for (at = 0; !err && ledger_next(v, LEDGER_MR, &at, &rec);)
 		err = mr_restore(r->ctl, l->s, &rec.mr);
+	/* events that nobody has read yet are about these */
+	if (!err && l->s->mem.track)
+		err = track_go(l->s);
 	for (at = 0; !err && ledger_next(v, LEDGER_QP, &at, &rec);)
 		err = qp_restore(r->ctl, l->s, &rec.qp, v, at);
 	return err;
@@ -227,7 +232,8 @@ static int objects_again(struct restore *r, struct left *l)
 
 static const char *reason(int err)
 {
-	return err == -EPROTO	 ? "what is recorded of it is not sound" :
+	return err == -EBUSY	 ? "some of its memory was about to be replaced" :
+	       err == -EPROTO	 ? "what is recorded of it is not sound" :
 	       err == -ESRCH	 ? "its process has ended" :
 	       err == -EACCES	 ? "it has not sealed its rings" :
 	       err == -ENOMEDIUM ? "its rings cannot be mapped, since the last router has crashed" :

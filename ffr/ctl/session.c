@@ -253,6 +253,30 @@ static int segs_restore(struct session *s, struct ledger_view *v)
 	return err;
 }
 
+/* What the kernel has told nobody yet waits at the descriptor. */
+static int track_restore(struct session *s, const struct ledger_session *r)
+{
+	int fd, err;
+
+	if (!r->has_track)
+		return 0;
+	if (r->is_closed)
+		return -EBUSY;
+	fd = keeper_saved(s->mem.keeper_id, SAVED_TRACK);
+	if (fd < 0)
+		return fd;
+	err = quota_charge(s->cont, QUOTA_FD, TRACK_FDS);
+	if (!err) {
+		err = track_prepare(s, fd);
+		if (err)
+			quota_return(s->cont, QUOTA_FD, TRACK_FDS);
+	}
+	close(fd);
+	if (!err)
+		record_track(s);
+	return err;
+}
+
 /* Handles of objects that are gone do not come again at once. */
 static uint16_t generation_next(uint32_t generation)
 {
@@ -265,6 +289,7 @@ int session_restore(struct ctl_conn *conn, const struct ledger_session *r, struc
 	int mem = -1, maps = -1, err;
 	struct session *s = session_new(conn, &err);
 
+	*out = NULL;
 	if (!s)
 		return err;
 	s->mem.keeper_id = keeper_id;
@@ -296,8 +321,9 @@ int session_restore(struct ctl_conn *conn, const struct ledger_session *r, struc
 	if (s->mem.status_fd < 0)
 		s->mem.status_fd = -1;
 	record_session_again(s);
+	err = track_restore(s, r);
 	*out = s;
-	return 0;
+	return err;
 
 err:
 	close_if(mem);

@@ -21,7 +21,8 @@ struct ledger_session;
 struct ledger_view;
 /*
  * The session of a former router, whose connection that is, without its objects: it has a ledger of its own, which the
- * keeper does not hold yet. *r is checked here. 0 or -errno; -EPROTO: what was left is not sound.
+ * keeper does not hold yet. *r is checked here. 0 or -errno; -EPROTO: what was left is not sound; -EBUSY: some of its
+ * memory was about to be replaced. *out is NULL, or a session that is to be ended.
  */
 int session_restore(struct ctl_conn *conn, const struct ledger_session *r, struct ledger_view *v,
 		    uint32_t keeper_id, struct session **out);

@@ -71,6 +71,7 @@
 #include <time.h>
 
 #include "ffr/lib/sandbox.h"
+#include "ffr/obj/ledger.h"
 #include "ffr/mem/uffd.h"
 
 #define PIECES_MAX   64u /* of an MR; what would be more is gone */
@@ -112,6 +113,8 @@ struct track {
 	_Atomic uint32_t stop;			 /* STOP_*: no copy begins */
 	_Atomic uint32_t copies;		 /* under way */
 	_Atomic uint64_t closed_from, closed_to; /* addresses of the process */
+	bool has_thread;			 /* the control thread's */
+	struct ledger *ledger; /* [lock] NULL: there is none, or the session has ended */
 	/* [lock] */
 	bool is_spoilt;	    /* mappings there have changed since they were closed */
 	struct range asked; /* for FF_TRACK_GET, since when nothing has changed there; 0: it has */
@@ -255,8 +258,12 @@ static void on_change(struct track *f, const struct uffd_msg *msg)
 		known_cut(f, to, to + len);
 	f->is_spoilt |= is_closed(f, from, len) || (to != TRACK_GONE && is_closed(f, to, len));
 	LIST_FOREACH(m, &f->mrs, entry)
-		if (m->since < f->events)
+		if (m->since < f->events) {
 			pieces_move(m, from, len, to);
+			/* the next router takes the memory of MRs to be where it was registered */
+			if (m->num != 1 || m->piece[0].at != m->piece[0].va)
+				ledger_bar(f->ledger, LEDGER_BAR_MEMORY);
+		}
 }
 
 /* Until none is under way: some microseconds, but for memory that does not answer. */
@@ -285,12 +292,13 @@ static void serve(struct track *f)
 	while (more && !atomic_load(&f->ended)) {
 		pthread_mutex_lock(&f->lock);
 		f->events++;
+		ledger_event(f->ledger, true);
 		pthread_mutex_unlock(&f->lock);
 		more = uffd_next(f->uffd, &msg);
-		if (!more)
-			break;
 		pthread_mutex_lock(&f->lock);
-		on_change(f, &msg);
+		if (more)
+			on_change(f, &msg);
+		ledger_event(f->ledger, false);
 		pthread_mutex_unlock(&f->lock);
 	}
 	atomic_fetch_and(&f->stop, ~STOP_EVENT);
@@ -335,7 +343,7 @@ static int thread_start(struct track *f)
 	return -err;
 }
 
-int track_start(struct session *s, int uffd)
+int track_prepare(struct session *s, int uffd)
 {
 	struct track *f;
 	int err;
@@ -358,16 +366,11 @@ int track_start(struct session *s, int uffd)
 		goto err_uffd;
 	pthread_mutex_init(&f->lock, NULL);
 	LIST_INIT(&f->mrs);
-	atomic_init(&f->refs, 2);
-	err = thread_start(f);
-	if (err)
-		goto err_wake;
+	atomic_init(&f->refs, 1);
+	f->ledger = s->ledger;
 	s->mem.track = f;
 	return 0;
 
-err_wake:
-	pthread_mutex_destroy(&f->lock);
-	close(f->wake);
 err_uffd:
 	close(f->uffd);
 err_free:
@@ -377,13 +380,48 @@ err_quota:
 	return err;
 }
 
+int track_go(struct session *s)
+{
+	struct track *f = s->mem.track;
+	int err;
+
+	atomic_fetch_add(&f->refs, 1);
+	err = thread_start(f);
+	if (err)
+		atomic_fetch_sub(&f->refs, 1);
+	else
+		f->has_thread = true;
+	return err;
+}
+
+int track_start(struct session *s, int uffd)
+{
+	int err = track_prepare(s, uffd);
+
+	if (err)
+		return err;
+	err = track_go(s);
+	if (!err)
+		return 0;
+	quota_return(s->cont, QUOTA_MEMORY, MEMORY);
+	close(s->mem.track->uffd);
+	track_unref(s->mem.track);
+	s->mem.track = NULL;
+	return err;
+}
+
 void track_stop(struct session *s)
 {
 	struct track *f = s->mem.track;
 
 	if (!f)
 		return;
+	if (!f->has_thread)
+		close(f->uffd);
 	s->mem.track = NULL;
+	pthread_mutex_lock(&f->lock);
+	f->ledger = NULL;
+	pthread_mutex_unlock(&f->lock);
 	atomic_fetch_or(&f->stop, STOP_END);
 	atomic_store(&f->ended, true);
 	eventfd_write(f->wake, 1);
@@ -397,16 +435,12 @@ int track_fd(const struct session *s)
 	return s->mem.track ? s->mem.track->uffd : -1;
 }
 
-int track_new(struct session *s, const struct mr *mr, struct tracked **out)
+/* events: those that are read after so many are the MR's, too. */
+static int tracked_new(struct track *f, const struct mr *mr, const uint64_t *events,
+		       struct tracked **out)
 {
-	struct track *f = s->mem.track;
-	struct tracked *m;
+	struct tracked *m = calloc(1, sizeof(*m));
 
-	if (!f)
-		return -EINVAL;
-	if (!track_is_settled(s))
-		return -EAGAIN;
-	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
 	atomic_init(&m->refs, 1);
@@ -414,11 +448,34 @@ int track_new(struct session *s, const struct mr *mr, struct tracked **out)
 	m->f = f;
 	piece_add(m, mr->addr, mr->length, mr->addr);
 	pthread_mutex_lock(&f->lock);
-	m->since = f->events;
+	m->since = *events;
 	LIST_INSERT_HEAD(&f->mrs, m, entry);
 	pthread_mutex_unlock(&f->lock);
 	*out = m;
 	return 0;
+}
+
+int track_new(struct session *s, const struct mr *mr, struct tracked **out)
+{
+	struct track *f = s->mem.track;
+
+	if (!f)
+		return -EINVAL;
+	if (!track_is_settled(s))
+		return -EAGAIN;
+	return tracked_new(f, mr, &f->events, out);
+}
+
+int track_again(struct session *s, const struct mr *mr, struct tracked **out)
+{
+	static const uint64_t none;
+
+	return s->mem.track ? tracked_new(s->mem.track, mr, &none, out) : -EINVAL;
+}
+
+bool track_is_closed(const struct session *s)
+{
+	return s->mem.track && atomic_load(&s->mem.track->closed_to);
 }
 
 void track_hold(struct tracked *m)

@@ -16,6 +16,9 @@ struct tracked; /* an MR's */
 
 /* MRs can be tracked from now on: by uffd, which stays the caller's. 0, -EINVAL or -errno. */
 int track_start(struct session *s, int uffd);
+/* The same in two steps: no event is read before track_go(). */
+int track_prepare(struct session *s, int uffd);
+int track_go(struct session *s);
 /* The session's MRs are gone. Does nothing where it has never been started. */
 void track_stop(struct session *s);
 /* The session's userfaultfd, for the client, which stays here; -1: there is none. */
@@ -25,6 +28,13 @@ int track_fd(const struct session *s);
  * mappings; -EINVAL: the session has no userfaultfd; or -ENOMEM.
  */
 int track_new(struct session *s, const struct mr *mr, struct tracked **out);
+/*
+ * The same of an MR of a former router, before the first event was read: none that this router reads is older than the
+ * MR. 0, -EINVAL or -ENOMEM.
+ */
+int track_again(struct session *s, const struct mr *mr, struct tracked **out);
+/* Is some of the session's memory closed, by TRACK_PAGES? */
+bool track_is_closed(const struct session *s);
 /* Any thread. NULL: does nothing. */
 void track_hold(struct tracked *m);
 void track_put(struct tracked *m);

@@ -39,8 +39,9 @@ struct head {
 	uint32_t version;
 	uint32_t num_kinds, num_cursors;
 	_Atomic uint32_t num_chunks;
-	_Atomic uint32_t bars;	/* bits of enum ledger_bar */
-	_Atomic uint32_t calls; /* 1: a call is under way */
+	_Atomic uint32_t bars;	 /* bits of enum ledger_bar */
+	_Atomic uint32_t calls;	 /* 1: a call is under way */
+	_Atomic uint32_t events; /* 1: an event is */
 	struct {
 		uint32_t live, rec, slot; /* bytes; rec: of the record alone */
 	} kind[LEDGER_NUM_KINDS];
@@ -304,6 +305,12 @@ void ledger_call(struct ledger *l, bool is_under_way)
 		atomic_store_explicit(&l->head->calls, is_under_way, memory_order_release);
 }
 
+void ledger_event(struct ledger *l, bool is_under_way)
+{
+	if (l)
+		atomic_store(&l->head->events, is_under_way);
+}
+
 /* ---- the next router ---------------------------------------------------------------------------------------------- */
 
 struct ledger_view {
@@ -377,7 +384,9 @@ const char *ledger_barred(const struct ledger_view *v)
 	for (unsigned i = 0; i < LEDGER_NUM_BARS; i++)
 		if (v->head.bars & 1u << i)
 			return bar_text[i];
-	return v->head.calls ? "a call was under way" : NULL;
+	return v->head.calls  ? "a call was under way" :
+	       v->head.events ? "its memory was being moved" :
+				NULL;
 }
 
 /* The copy at that place, if it is whole; its number, or 0. *torn: there is one that is not. */

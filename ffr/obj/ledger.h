@@ -30,7 +30,9 @@
 	F(uint32_t, epoch)                                                                         \
 	F(uint32_t, device)                                                                        \
 	F(uint32_t, generation) /* of handles that are free */                                     \
-	F(uint32_t, filters)
+	F(uint32_t, filters)                                                                       \
+	F(uint32_t, has_track) /* SAVED_TRACK */                                                   \
+	F(uint32_t, is_closed) /* some of its memory is */
 #define LEDGER_SEG_FIELDS(F, A)                                                                    \
 	F(uint64_t, size)                                                                          \
 	F(uint32_t, id)                                                                            \
@@ -75,7 +77,7 @@
 	F(uint32_t, pd)                                                                            \
 	F(uint32_t, access)                                                                        \
 	F(uint32_t, why)                                                                           \
-	F(uint32_t, reserved)
+	F(uint32_t, tracked)
 
 #define LEDGER_RECORDS(X)                                                                          \
 	X(SESSION, session)                                                                        \
@@ -187,6 +189,8 @@ void ledger_write(struct ledger *l, uint32_t slot, const void *rec);
 void ledger_bar(struct ledger *l, enum ledger_bar why);
 /* A call of the session is under way, or not. l NULL: does nothing. */
 void ledger_call(struct ledger *l, bool is_under_way);
+/* Any thread, one at a time: something is taken from the kernel that it tells once. l NULL: does nothing. */
+void ledger_event(struct ledger *l, bool is_under_way);
 
 /* ---- the next router ----------------------------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 #define RESTARTS 4u
 #define LEN	 4096u
 #define MANY	 32u
+#define LARGE	 ((size_t)4 << 20)
 
 static const char *name;      /* of the case, in both halves */
 static unsigned num_restarts; /* that this half has seen */
@@ -271,6 +272,47 @@ static void many_server(void)
 	vt_end_close(&e);
 }
 
+/* ---- memory of 1 MB and more, which the library has tracked ---------------------------------------- */
+
+static void large_client(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	name = "large";
+	par.len = LARGE;
+	halves_open(&e, &par);
+	vt_pattern(e.buf, LARGE / 2, 1);
+	vt_rdma(&e, IBV_WR_RDMA_WRITE, 1, 0, LARGE / 2, LARGE / 2, IBV_SEND_SIGNALED);
+	WANT_OK(e.scq, 1);
+	for (unsigned n = 0; n < 2; n++) {
+		restart(true);
+		vt_pattern(e.buf, LARGE / 2, n);
+		vt_rdma(&e, IBV_WR_RDMA_WRITE, 2, 0, LARGE / 2, LARGE / 2, IBV_SEND_SIGNALED);
+		WANT_OK(e.scq, 2);
+		halves_meet('w');
+	}
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
+static void large_server(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	name = "large";
+	par.len = LARGE;
+	halves_open(&e, &par);
+	for (unsigned n = 0; n < 2; n++) {
+		restart(false);
+		halves_meet('w');
+		CHECK_PATTERN(e.buf + LARGE / 2, LARGE / 2, n);
+	}
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
 /* ---- sessions that nobody restores, and peers that end -------------------------------------------- */
 
 /* Of the halves' two sessions the one with an SRQ ends, and the other one goes on. */
@@ -333,5 +375,5 @@ static void dies_server(void)
 }
 
 HALVES_MAIN({ "holds", holds_client, holds_server }, { "states", states_client, states_server },
-	    { "many", many_client, many_server }, { "srq", srq_client, srq_server },
-	    { "dies", dies_client, dies_server })
+	    { "many", many_client, many_server }, { "large", large_client, large_server },
+	    { "srq", srq_client, srq_server }, { "dies", dies_client, dies_server })

@@ -157,6 +157,11 @@ static void a_session_says_why_it_cannot_be_restored(void **state)
 	assert_string_equal(ledger_barred(v), "a call was under way");
 	ledger_close(v);
 	ledger_call(l, false);
+	ledger_event(l, true);
+	v = view_of(l);
+	assert_string_equal(ledger_barred(v), "its memory was being moved");
+	ledger_close(v);
+	ledger_event(l, false);
 	ledger_bar(l, LEDGER_BAR_MEMORY);
 	v = view_of(l);
 	assert_string_equal(ledger_barred(v), bar_text[LEDGER_BAR_MEMORY]);
