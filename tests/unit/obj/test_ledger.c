@@ -217,21 +217,23 @@ static void damage_is_found(void **state)
 		struct ledger *l = ledger_new();
 		struct ledger_view *v = NULL;
 		union ledger_record rec;
-		uint32_t at, slot[LEDGER_NUM_KINDS], k;
+		uint32_t at, k;
+		struct copy *copy[LEDGER_NUM_KINDS];
 		char text[4096];
 
 		for (k = 1; k < LEDGER_NUM_KINDS; k++) {
-			slot[k] = ledger_slot_new(l, (enum ledger_kind)k);
+			uint32_t slot = ledger_slot_new(l, (enum ledger_kind)k);
+
 			fill(&rec, k, 1);
-			ledger_write(l, slot[k], &rec);
+			ledger_write(l, slot, &rec);
+			copy[k] = copy_at(l->head, slot, 0);
 		}
 		for (unsigned i = 0; i < 1 + round % 3; i++) {
 			uint8_t *p;
 
 			seed = seed * 1664525 + 1013904223;
 			k = 1 + (seed >> 8) % (LEDGER_NUM_KINDS - 1);
-			p = seed >> 31 ? (uint8_t *)copy_at(l->head, slot[k], 0) :
-					 (uint8_t *)l->head;
+			p = seed >> 31 ? (uint8_t *)copy[k] : (uint8_t *)l->head;
 			p[(seed >> 12) %
 			  (seed >> 31 ? copy_bytes(rec_bytes[k]) : sizeof(struct head))] ^=
 				(uint8_t)(1u << (seed >> 5) % 8);
