@@ -122,8 +122,8 @@ int nursery_serve(int sock);
 /* The parent: make a router, which is a child of the parent's, with that socket. Its number or -errno. */
 pid_t nursery_router(int sock, int conf);
 /*
- * The router, control thread: have the nursery map a memfd that is sealed against shrinking and growing, so that the next
- * routers have it mapped, too. 0 or -errno; -ENOENT: there is no nursery. The descriptor stays the caller's.
+ * The router, control thread: have the nursery map a memfd that is sealed against shrinking and growing, so that
+ * further routers have it mapped, too. 0 or -errno; -ENOENT: there is no nursery. The descriptor stays the caller's.
  */
 int nursery_hold(int fd);
 void nursery_let_go(int fd); /* no further router is to have it */
@@ -200,7 +200,7 @@ int keeper_save(uint32_t id, const uint32_t *slot, const int *fds, uint32_t n);
 /* The held one: a descriptor of the caller's own, or -errno; -ENOENT: there is none. */
 int keeper_saved(uint32_t id, uint32_t slot);
 void keeper_unsave(uint32_t id, uint32_t slot);
-/* The client behind that one, 0 at first, for whom there are such descriptors. 0 and *id, or -errno; -ENOENT: no more. */
+/* The client behind that one, 0 at first, of whom something is held. 0 and *id, or -errno; -ENOENT: no more. */
 int keeper_saved_next(uint32_t after, uint32_t *id);
 /* Open /dev/ffrio, non-blocking: a descriptor, or -errno; -EPERM: this router is not to have the device. */
 int keeper_open_rio(void);

@@ -4,8 +4,8 @@
  * which has the clients. docs/internals/restart.md tells what they are for.
  *
  * The keeper looks at none of them, and hands them to a router only. The router may have been taken over, and a client
- * chooses what some of them are, so that the last close of one may take as long as a client likes: a thread closes them,
- * for which nobody waits. There is one such thread at a time.
+ * chooses what some of them are. So the last close of one may take as long as a client likes, and a thread closes
+ * them, for which nobody waits. There is one such thread at a time.
  *
  * Tests: test_saved.c
  */

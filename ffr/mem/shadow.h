@@ -95,8 +95,8 @@ struct seg *seg_get(struct session *s, uint32_t id);
 uint32_t seg_pages(const struct seg *seg);
 /*
  * The next segment of a session that a former router had: a ring segment of that size, of which `pages` pages may have
- * been handed out. fd stays the caller's. 0; -EPROTO: that is no such segment; -ENOMEDIUM: this router cannot map it; or
- * -errno.
+ * been handed out. fd stays the caller's. 0; -EPROTO: that is no such segment; -ENOMEDIUM: this router cannot map it;
+ * or -errno.
  */
 int seg_restore(struct session *s, int fd, uint64_t size, uint32_t pages);
 /* As ring_alloc(): the block that a former router's ring_alloc() gave, as it is. 0 or -EPROTO: it is no such block. */

@@ -119,7 +119,7 @@ static uint64_t checksum(uint32_t kind, uint64_t seq, const void *rec, uint32_t 
 	return sum;
 }
 
-/* ---- the router that has the session ---------------------------------------------------------------------------- */
+/* ---- the router that has the session -------------------------------------------------------- */
 
 static int memory_new(void)
 {
@@ -311,7 +311,7 @@ void ledger_event(struct ledger *l, bool is_under_way)
 		atomic_store(&l->head->events, is_under_way);
 }
 
-/* ---- the next router ---------------------------------------------------------------------------------------------- */
+/* ---- the next router ------------------------------------------------------------------------ */
 
 struct ledger_view {
 	const struct head *map;
@@ -461,7 +461,7 @@ uint32_t ledger_cursor(const struct ledger_view *v, uint32_t slot, enum ledger_c
 LEDGER_CURSORS(X)
 #undef X
 
-/* ---- as text ------------------------------------------------------------------------------------------------------- */
+/* ---- as text -------------------------------------------------------------------------------- */
 
 struct text {
 	char *at;

@@ -169,7 +169,7 @@ enum ledger_bar {
 
 struct ledger;
 
-/* ---- the router that has the session; control thread but where it says otherwise ------------------------------- */
+/* ---- the router that has the session; control thread but where it says otherwise ------------ */
 
 /* A new one, or NULL. */
 struct ledger *ledger_new(void);
@@ -192,7 +192,7 @@ void ledger_call(struct ledger *l, bool is_under_way);
 /* Any thread, one at a time: something is taken from the kernel that it tells once. l NULL: does nothing. */
 void ledger_event(struct ledger *l, bool is_under_way);
 
-/* ---- the next router ----------------------------------------------------------------------------------------------- */
+/* ---- the next router ------------------------------------------------------------------------ */
 
 struct ledger_view;
 

@@ -684,9 +684,9 @@ struct qp {
 };
 
 /*
- * The store to the first cursor (obj/ledger.h) comes before the one to the second: so the next router sees them, if this
- * one is killed in between. That is between compiler and reader; the CPU's order does not matter, for the reader comes
- * after this process's end. No instruction.
+ * The store to the first cursor (obj/ledger.h) comes before the one to the second, for the next router if this one is
+ * killed in between. The compiler keeps that order; the CPU's does not matter, because the reader comes after the end
+ * of this process. No instruction.
  */
 #define CURSORS_IN_ORDER(first, second) __asm__ volatile("" : "+m"(first), "+m"(second))
 
