@@ -14,6 +14,7 @@
 #include "ffr/ctl/record.h"
 #include "ffr/ctl/session.h"
 #include "ffr/fast/xrc.h"
+#include "ffr/lib/shm.h"
 
 /* ---- CQs ----------------------------------------------------------------------------------- */
 
@@ -87,6 +88,23 @@ err_free:
 	return err;
 }
 
+/*
+ * The last router was killed between the phase of a CQE and its index: the client sees the CQE. A client that writes
+ * there itself has one CQE less.
+ */
+static void late_cqe(struct cq *cq)
+{
+	const struct ff_cqe *e = &cq->ring[cq->pi & (cq->depth - 1)];
+
+	if (atomic_load_explicit(&e->phase, memory_order_acquire) !=
+		    ff_cqe_phase(cq->pi, cq->depth) ||
+	    cq->overrun || cq->pi - cq->ci_seen >= cq->depth)
+		return;
+	cq->late = shm_read(&e->qp);
+	cq->late_recv = shm_read(&e->opcode) & FF_CQE_RECV;
+	cq->pi++;
+}
+
 int cq_restore(struct ctl *ctl, struct session *s, const struct ledger_cq *r,
 	       const struct ledger_view *v, uint32_t slot)
 {
@@ -113,15 +131,17 @@ int cq_restore(struct ctl *ctl, struct session *s, const struct ledger_cq *r,
 	cq->flags = r->flags;
 	cq->mod_count = (uint16_t)r->mod_count;
 	cq->mod_period = (uint16_t)r->mod_period;
-	cq->pi = cq->mod_pi = ledger_cursor(v, slot, LEDGER_CUR_cq_pi);
-	cq->ci_seen = ledger_cursor(v, slot, LEDGER_CUR_cq_ci_seen);
+	cq->pi = cq->mod_pi = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_cq_pi);
+	cq->ci_seen = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_cq_ci_seen);
 	cq->overrun = ledger_cursor(v, slot, LEDGER_CUR_cq_overrun);
 	cq->channel = channel_get(s, r->channel);
 	err = -EPROTO;
 	if (cq->pi - cq->ci_seen <= cq->at.depth && (!r->channel || cq->channel))
 		err = cq_enter(s, cq, seg_get(s, r->seg)->map + r->off);
-	if (!err)
+	if (!err) {
+		late_cqe(cq);
 		return 0;
+	}
 	ctl_ring_free(s, &cq->at, size);
 err_free:
 	record_live_free(s, &cq->o);

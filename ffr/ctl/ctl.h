@@ -216,8 +216,8 @@ extern uint64_t ctl_hello_patience;
 /* A connection that a container's socket accepted; takes fd in any case. 0 or -errno. */
 int ctl_conn_create(struct container *c, int fd);
 /*
- * The connection of a session that a former router had; takes fd and pidfd, its process's, in any case. It has a session
- * with ctl_conn_restored(), or is closed. 0 or -errno.
+ * The connection of a session that a former router had; takes fd and pidfd, its process's, in any case. It has a
+ * session with ctl_conn_restored(), or is closed. 0 or -errno.
  */
 int ctl_conn_restore(struct container *c, int fd, int pidfd, struct ctl_conn **conn);
 void ctl_conn_restored(struct ctl_conn *conn, struct session *s);

@@ -13,8 +13,10 @@
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/record.h"
 #include "ffr/dir/dir.h"
+#include "ffr/fast/internal.h"
 #include "ffr/fast/mw.h"
 #include "ffr/fast/xrc.h"
+#include "ffr/lib/shm.h"
 #include "ffr/remote/remote.h"
 
 /* Header, SQ and RQ of a QP are one block; the parts begin on cache lines. */
@@ -428,11 +430,17 @@ static bool caps_ok(const struct ff_qp_cap *cap, const struct ledger_qp *r)
 				       (uint64_t)cap->max_recv_sge * sizeof(struct ff_sge);
 }
 
+/* A receive that was taken for a message that did not come, or not all of it, is taken once more. */
 static void cursors_restore(struct qp *qp, const struct ledger_view *v, uint32_t slot)
 {
-	qp->sq.head = ledger_cursor(v, slot, LEDGER_CUR_sq_head);
-	qp->sq.cqes = ledger_cursor(v, slot, LEDGER_CUR_sq_cqes);
-	qp->rq.head = ledger_cursor(v, slot, LEDGER_CUR_rq_head);
+	uint32_t taken = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_rq_head);
+	bool is_late = qp->rcq->late == qp->o.handle && qp->rcq->late_recv;
+
+	qp->sq.head = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_sq_head);
+	qp->sq.cqes = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_sq_cqes);
+	qp->rq.done = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_rq_done);
+	qp->rq.done = is_late ? taken : qp->rq.done;
+	qp->rq.head = qp->rq.done;
 	qp->last_wqe_sent = ledger_cursor(v, slot, LEDGER_CUR_last_wqe_sent);
 	qp->comm_est_sent = ledger_cursor(v, slot, LEDGER_CUR_comm_est_sent);
 }
@@ -493,7 +501,6 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 		goto err_wire;
 	fast_lock(ctl->host);
 	cursors_restore(qp, v, slot);
-	fast_qp_rearm(qp);
 	fast_unlock(ctl->host);
 	record_obj(&qp->o);
 	return 0;
@@ -506,6 +513,67 @@ err_free:
 	free(qp->wr);
 	record_live_free(s, &qp->o);
 	return err;
+}
+
+/* What is to become of a WR that the last router had taken. */
+enum left_wr {
+	LEFT_NONE,   /* there was none, or the client has its completion */
+	LEFT_AGAIN,  /* nobody knows of it, and it can be carried out again, from its beginning */
+	LEFT_TELL,   /* it was carried out, and lacks its completion */
+	LEFT_UNKNOWN /* an atomic, which may have been carried out */
+};
+
+/* Has the peer completed the receive of a message that was about to be? */
+static bool is_delivered(const struct ctl *ctl, const struct qp *qp, uint64_t took, uint32_t dest)
+{
+	const struct qp *peer = qp_by_num(&ctl->host->qps, qp->num_of, dest);
+
+	return took >> 32 == qp->sq.head && peer && peer->rq.done != (uint32_t)took;
+}
+
+/*
+ * The stores of a WR, in this order: sq.head; busy; qp->took; the peer's CQE, its rq.done, its CQ's index; what the
+ * client is told (sq_done, with sq.cqes); the CQE's phase; busy; the CQ's index. One that is not signalled has no CQE,
+ * and is told of later. Only one WR of a fast thread is there at a time. The SQE and sq_done are the client's to
+ * change: then it has another WR carried out, or told, than it had posted.
+ */
+static enum left_wr left_wr(const struct ctl *ctl, struct qp *qp, const struct ff_qp_attr *attr,
+			    const struct ledger_view *v, uint32_t slot)
+{
+	uint64_t told = atomic_load_explicit(&qp->hdr->sq_done, memory_order_relaxed);
+	const struct ff_sqe *e = qp_sqe(qp, qp->sq.head - 1);
+	bool is_told = (uint32_t)told == qp->sq.head;
+	bool busy = ledger_cursor(v, slot, LEDGER_CUR_busy);
+
+	if (!busy && is_told)
+		return LEFT_NONE;
+	qp->sq.cqes = (uint32_t)(told >> 32);
+	if (is_told && qp->scq->late == qp->o.handle && !qp->scq->late_recv)
+		return LEFT_NONE;
+	if (!qp_sqe_ready(qp, qp->sq.head - 1))
+		return LEFT_UNKNOWN;
+	if (is_told) {
+		qp->sq.cqes--; /* it is counted when it is told */
+		return LEFT_TELL;
+	}
+	if (!busy && (qp->sig_all || shm_read(&e->flags) & FF_SQE_SIGNALED))
+		return LEFT_AGAIN; /* it was not begun */
+	switch (shm_read(&e->opcode)) {
+	case FF_OP_WRITE:
+	case FF_OP_READ:
+	case FF_OP_FLUSH:
+	case FF_OP_ATOMIC_WRITE:
+		return LEFT_AGAIN;
+	case FF_OP_SEND:
+	case FF_OP_SEND_IMM:
+	case FF_OP_WRITE_IMM:
+		if (!is_delivered(ctl, qp, ledger_cursor(v, slot, LEDGER_CUR_took),
+				  attr->dest_qp_num))
+			return LEFT_AGAIN;
+		return busy ? LEFT_TELL : LEFT_NONE;
+	default:
+		return LEFT_UNKNOWN;
+	}
 }
 
 /* What each step of a connected QP's way to RTS must name (IBTA table 91). */
@@ -543,17 +611,27 @@ static int step(const struct ctl *ctl, struct qp *qp, const struct ff_qp_attr *a
 int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const struct ledger_view *v,
 	     uint32_t slot)
 {
-	uint32_t state = ledger_cursor(v, slot, LEDGER_CUR_state);
+	uint32_t state = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_state);
 	bool is_drained = state == IBV_QPS_SQD && !ledger_cursor(v, slot, LEDGER_CUR_draining);
 	enum ibv_qp_state last = state == IBV_QPS_ERR ? IBV_QPS_INIT :
 				 state == IBV_QPS_SQD ? IBV_QPS_RTS :
 							(enum ibv_qp_state)state;
 	struct ff_qp_attr attr;
+	enum left_wr left;
 	int err = 0;
 
 	if (state > IBV_QPS_ERR || state == IBV_QPS_SQE)
 		return -EPROTO;
 	memcpy(&attr, r->attr, sizeof(attr));
+	left = left_wr(ctl, qp, &attr, v, slot);
+	if (left == LEFT_UNKNOWN || (left && state != IBV_QPS_RTS))
+		return -EINPROGRESS;
+	fast_lock(ctl->host);
+	qp->sq.head -= left == LEFT_AGAIN;
+	/* a message that comes between two steps is no news to a program that has made all of them */
+	qp->comm_est_sent |= state > IBV_QPS_RTR;
+	fast_qp_rearm(qp);
+	fast_unlock(ctl->host);
 	for (unsigned to = IBV_QPS_INIT; to <= last && !err; to++)
 		err = step(ctl, qp, &attr, (enum ibv_qp_state)to);
 	if (!err && state != last)
@@ -568,8 +646,10 @@ int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const st
 	if (is_drained)
 		qp->draining = false;
 	qp->attr.sq_draining = qp->draining;
+	if (left == LEFT_TELL && !fast_qp_complete(qp->o.ses->fast, qp))
+		err = -EINPROGRESS;
 	fast_qp_activate(qp->o.ses->fast, qp);
 	fast_unlock(ctl->host);
 	record_obj(&qp->o);
-	return 0;
+	return err;
 }

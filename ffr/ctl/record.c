@@ -27,7 +27,7 @@ static void save(struct session *s, uint32_t slot, int fd)
 		ledger_bar(s->ledger, LEDGER_BAR_LOST);
 }
 
-/* ---- sessions ---------------------------------------------------------------------------------------------------- */
+/* ---- sessions ------------------------------------------------------------------------------- */
 
 static void write_session(struct session *s)
 {
@@ -151,7 +151,7 @@ void record_session_changed(struct session *s)
 	write_segs(s);
 }
 
-/* ---- objects ----------------------------------------------------------------------------------------------------- */
+/* ---- objects -------------------------------------------------------------------------------- */
 
 static void write_pd(const struct pd *pd)
 {

@@ -60,7 +60,7 @@ void sessions_restore(struct ctl *ctl);
 /* The router ends, and the containers never were known: what is left stays with the keeper. */
 void sessions_restore_stop(struct ctl *ctl);
 
-/* ---- in the files of the objects: make one again, with its handle. 0 or -errno; -EPROTO: the record is not sound ---- */
+/* ---- in the files of the objects: make one again, with its handle. 0 or -errno; -EPROTO: it is not sound ---- */
 
 int pd_restore(struct session *s, const struct ledger_pd *r);
 /* fd is the channel's afterwards, in any case. */
@@ -68,7 +68,7 @@ int channel_restore(struct session *s, const struct ledger_channel *r, int fd);
 int cq_restore(struct ctl *ctl, struct session *s, const struct ledger_cq *r,
 	       const struct ledger_view *v, uint32_t slot);
 int mr_restore(struct ctl *ctl, struct session *s, const struct ledger_mr *r);
-/* In RESET, with its cursors; qp_go_on() gives it its state back, when all QPs that it may be connected to are there. */
+/* In RESET, with its cursors; qp_go_on() gives it its state back, when the QP that it is connected to is there. */
 int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	       const struct ledger_view *v, uint32_t slot);
 int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const struct ledger_view *v,

@@ -3,12 +3,12 @@
  * restore.c - sessions of a router that has ended: made again from their ledgers, with what the keeper holds of them.
  * Control thread; called by main.c at the start, and by sweep.c, when the containers of the host are known.
  *
- * All sessions take each step together: first it is found out which of them have to end, because a WR or a call was
- * under way; these end at once, so that nobody waits for the orchestrator to be told so. Then all objects are made, then the new ledgers take the place of the old ones, and then QPs get their
- * states: so the QPs that are connected to each other are there when the first WR is looked at.
+ * All sessions take each step together. First it is found out which of them have to end, for example because a call
+ * was under way. These end at once, so that their programs need not wait for the orchestrator. Then all objects are
+ * made, then the new ledgers take the place of the old ones, and then QPs get their states: so the QPs that are
+ * connected to each other are there when the first WR is looked at.
  *
- * The ledger is checked as if it were hostile, because the last router may have been taken over. What a client can
- * write decides nothing here.
+ * The ledger is checked as if it were hostile, because the last router may have been taken over.
  *
  * Tests: system/restart.sh, unit/obj/test_ledger.c
  */
@@ -52,7 +52,7 @@ struct restore {
 	uint32_t num_broken, max_broken;
 };
 
-/* ---- what is there ----------------------------------------------------------------------------------------------- */
+/* ---- what is there -------------------------------------------------------------------------- */
 
 /* The ledger of a client of the keeper's. */
 static void look(struct left *l)
@@ -92,7 +92,7 @@ static bool find_all(struct restore *r)
 	return true;
 }
 
-/* ---- who has to end ---------------------------------------------------------------------------------------------- */
+/* ---- who has to end ------------------------------------------------------------------------- */
 
 static uint32_t dest_of(const struct ledger_qp *q)
 {
@@ -118,10 +118,10 @@ static bool broken_add(struct restore *r, const struct ledger_qp *q)
 	return true;
 }
 
-/* Was a WR of it under way? */
+/* Was it flushed, or failing? What else was under way goes on (ctl/qp.c). */
 static bool is_broken(const struct ledger_view *v, uint32_t slot)
 {
-	return ledger_cursor(v, slot, LEDGER_CUR_busy) || ledger_cursor(v, slot, LEDGER_CUR_torn) ||
+	return ledger_cursor(v, slot, LEDGER_CUR_torn) ||
 	       ledger_cursor(v, slot, LEDGER_CUR_in_flight);
 }
 
@@ -135,7 +135,7 @@ static bool find_broken(struct restore *r, struct left *l)
 		if (!is_broken(l->view, at))
 			continue;
 		if (!l->why)
-			l->why = "a WR was under way";
+			l->why = "a WR was failing, or flushed";
 		if (!broken_add(r, &q))
 			return false;
 	}
@@ -152,10 +152,10 @@ static void find_peers(const struct restore *r, struct left *l)
 		for (uint32_t i = 0; i < r->num_broken; i++)
 			if (r->broken[i].dest == q.qp_num && dest_of(&q) == r->broken[i].qp_num)
 				l->why =
-					"a WR of a QP that one of its QPs is connected to was under way";
+					"a WR of a QP that one of its QPs is connected to was failing, or flushed";
 }
 
-/* ---- making it again --------------------------------------------------------------------------------------------- */
+/* ---- making it again ------------------------------------------------------------------------ */
 
 static struct container *container_of_session(struct ctl *ctl, struct left *l)
 {
@@ -232,10 +232,11 @@ static int objects_again(struct restore *r, struct left *l)
 
 static const char *reason(int err)
 {
-	return err == -EBUSY	 ? "some of its memory was about to be replaced" :
-	       err == -EPROTO	 ? "what is recorded of it is not sound" :
-	       err == -ESRCH	 ? "its process has ended" :
-	       err == -EACCES	 ? "it has not sealed its rings" :
+	return err == -EINPROGRESS ? "a WR was under way that cannot be repeated" :
+	       err == -EBUSY	   ? "some of its memory was about to be replaced" :
+	       err == -EPROTO	   ? "what is recorded of it is not sound" :
+	       err == -ESRCH	   ? "its process has ended" :
+	       err == -EACCES	   ? "it has not sealed its rings" :
 	       err == -ENOMEDIUM ? "its rings cannot be mapped, since the last router has crashed" :
 				   strerror(-err);
 }
@@ -296,7 +297,7 @@ static void look_again(struct restore *r, struct left *l)
 	ctl_serve_slot(l->conn);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------ */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 /* The client hears at once that the connection has ended. */
 static void drop(struct left *l)

@@ -92,13 +92,17 @@ static __attribute__((noinline)) uint64_t exact_time(void)
 	return fast_clock();
 }
 
+/* What a CQE is the end of: the WR in qp->wr, the QP's oldest receive, or a WR that qp->send has a copy of. */
+enum ends { ENDS_WR, ENDS_RECV, ENDS_COPY };
+
 /*
  * What a CQE says, in the order of its fields; the slot is written field by field, for it is a
  * cache line that the client is about to read. False: the CQ has overrun. Always a part of its
  * caller, whose CQE never is in memory then.
  */
 static inline __attribute__((always_inline)) bool cq_put(struct fast *f, struct cq *cq,
-							 const struct ff_cqe *cqe, bool solicited)
+							 const struct ff_cqe *cqe, bool solicited,
+							 struct qp *qp, enum ends ends)
 {
 	struct ff_cqe *slot = cq_slot(f, cq);
 
@@ -122,6 +126,17 @@ static inline __attribute__((always_inline)) bool cq_put(struct fast *f, struct 
 	slot->dlid_path_bits = 0;
 	/* CQE body before phase: the poller never reads half a completion */
 	atomic_store_explicit(&slot->phase, ff_cqe_phase(cq->pi, cq->depth), memory_order_release);
+	/* phase, what ends, index: from these the next router knows how far this one came (ctl/qp.c) */
+	if (ends == ENDS_WR) {
+		CURSORS_IN_ORDER(qp->sq.cqes, qp->busy);
+		CURSORS_IN_ORDER(*(uint32_t *)&slot->phase, qp->busy);
+		qp->busy = false;
+		CURSORS_IN_ORDER(qp->busy, cq->pi);
+	} else if (ends == ENDS_RECV) {
+		CURSORS_IN_ORDER(*(uint32_t *)&slot->phase, qp->rq.done);
+		qp->rq.done++;
+		CURSORS_IN_ORDER(qp->rq.done, cq->pi);
+	}
 	cq->pi++;
 	if (cq->channel) {
 		cq->notify_solicited |= solicited || cqe->status != IBV_WC_SUCCESS;
@@ -323,8 +338,8 @@ static inline void count_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enu
 }
 
 /*
- * The CQE of a send; `own`: of the WR in qp->wr. Such a QP is busy until the CQE is there: a router that dies in between
- * leaves a WR that was under way, and no completion is lost without anybody knowing.
+ * The CQE of a send; `own`: of the WR in qp->wr. Such a QP is busy until the CQE is there: a router that dies in
+ * between leaves a WR that was under way, so that no completion is lost.
  */
 static inline __attribute__((always_inline)) void send_cqe(struct fast *f, struct qp *qp,
 							   const struct send_wr *wr,
@@ -347,11 +362,9 @@ static inline __attribute__((always_inline)) void send_cqe(struct fast *f, struc
 	/* before the CQE: who polls it may post at once */
 	qp->sq.cqes++;
 	qp_tell(qp, !own && qp->busy);
-	put = cq_put(f, qp->scq, &cqe, false);
-	if (own) {
-		CURSORS_IN_ORDER(qp->scq->pi, qp->busy);
+	put = cq_put(f, qp->scq, &cqe, false, qp, own ? ENDS_WR : ENDS_COPY);
+	if (!put && own)
 		qp->busy = false;
-	}
 	if (!put)
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 	else if (st != IBV_WC_SUCCESS && st != IBV_WC_WR_FLUSH_ERR)
@@ -451,8 +464,10 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 
 	count_recv(f, qp, wr_id, st, info);
 	FF_PROBE3(receive, qp->qp_num, wr_id, st);
-	if (!cq_put(f, qp->rcq, &cqe, info->flags & FF_CQE_SOLICITED))
+	if (!cq_put(f, qp->rcq, &cqe, info->flags & FF_CQE_SOLICITED, qp, ENDS_RECV)) {
+		qp->rq.done++;
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
+	}
 }
 
 static void cq_switch(struct cq *cq, const struct cq_move *m)

@@ -288,6 +288,8 @@ struct cq_move {
 	bool begun;
 };
 int fast_cq_move(struct cq *cq, struct cq_move *m);
+/* The SQE before sq.head was carried out by a former router, and lacks its completion. False: it cannot be. */
+bool fast_qp_complete(struct fast *f, struct qp *qp);
 /* Of a CQ of a former router: nobody knows whether its client was told of the completions that are there. */
 void fast_cq_again(struct fast *f, struct cq *cq);
 /* Moderate its events; both or none (0). What was held back is sent, or anew under the new rule. */

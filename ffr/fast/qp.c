@@ -107,7 +107,7 @@ void fast_qp_reset(struct fast *f, struct qp *qp, uint32_t sq_tail, uint32_t rq_
 	if (qp->type == IBV_QPT_XRC_RECV) /* no client posts to it */
 		return;
 	qp->sq.head = sq_tail;
-	qp->rq.head = rq_tail;
+	qp->rq.head = qp->rq.done = rq_tail;
 	qp_tell_done(qp);
 	fast_arm_qp(qp, 0);
 }

@@ -173,6 +173,15 @@ uint32_t qp_flush(struct fast *f, struct qp *qp)
 	return n;
 }
 
+bool fast_qp_complete(struct fast *f, struct qp *qp)
+{
+	if (fetch(qp, qp_sqe(qp, qp->sq.head - 1)) != FF_VERR_NONE)
+		return false;
+	qp->busy = true;
+	comp_send(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
+	return true;
+}
+
 static_assert(POST_SENT == 0 && POST_DONE == 1, "they are added up");
 
 uint32_t send_service(struct fast *f, struct qp *qp)
@@ -207,10 +216,10 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		__builtin_prefetch(qp_sqe(qp, qp->sq.head + 1));
 		__builtin_prefetch(&qp->scq->ring[(qp->scq->pi + 1) & (qp->scq->depth - 1)], 1);
 		why = fetch(qp, e);
-		/* busy before head: a WR that was taken is one that was under way */
-		qp->busy = true;
-		CURSORS_IN_ORDER(qp->busy, qp->sq.head);
+		/* in this order: left_wr() in ctl/qp.c */
 		qp->sq.head++;
+		CURSORS_IN_ORDER(qp->sq.head, qp->busy);
+		qp->busy = true;
 		n++;
 		s->sched.turn_posts++;
 		if (why) {

@@ -27,8 +27,8 @@ struct ctl_peer {
  */
 int ctl_peer_find(int sock, struct ctl_peer *peer);
 /*
- * The same of a socket whose peer was found, and has proven itself, before a restart of the router: pidfd is peer->pidfd
- * then, and the caller's where it fails.
+ * The same of a socket whose peer was found, and has proven itself, before a restart of the router: pidfd is
+ * peer->pidfd then, and the caller's where it fails.
  */
 int ctl_peer_again(int sock, int pidfd, struct ctl_peer *peer);
 /* A fresh nonce to be shown in HELLO. 0 or -errno. */

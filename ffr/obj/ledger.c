@@ -445,19 +445,29 @@ bool ledger_is_damaged(const struct ledger_view *v)
 	return v->is_damaged;
 }
 
-uint32_t ledger_cursor(const struct ledger_view *v, uint32_t slot, enum ledger_cursor which)
+uint64_t ledger_cursor(const struct ledger_view *v, uint32_t slot, enum ledger_cursor which)
 {
 	const uint8_t *at =
 		(const uint8_t *)v->map + (uint64_t)slot * UNIT + v->head.cursor[which].off;
-	uint32_t word = 0;
+	uint64_t dword;
+	uint32_t word;
 
-	memcpy(&word, at, v->head.cursor[which].width == 1 ? 1 : sizeof(word));
-	return word;
+	switch (v->head.cursor[which].width) {
+	case 1:
+		return *at;
+	case sizeof(word):
+		memcpy(&word, at, sizeof(word));
+		return word;
+	default:
+		memcpy(&dword, at, sizeof(dword));
+		return dword;
+	}
 }
 #define X(KIND, type, member, name)                                                                \
 	static_assert(sizeof(((struct type *)0)->member) == 1 ||                                   \
-			      sizeof(((struct type *)0)->member) == 4,                             \
-		      "cursors are bytes or words of 32 bits");
+			      sizeof(((struct type *)0)->member) == 4 ||                           \
+			      sizeof(((struct type *)0)->member) == 8,                             \
+		      "cursors are bytes or words");
 LEDGER_CURSORS(X)
 #undef X
 

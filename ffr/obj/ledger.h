@@ -136,6 +136,8 @@ union ledger_record {
 	X(QP, qp, sq.head, sq_head)                                                                \
 	X(QP, qp, sq.cqes, sq_cqes)                                                                \
 	X(QP, qp, rq.head, rq_head)                                                                \
+	X(QP, qp, rq.done, rq_done)                                                                \
+	X(QP, qp, took, took)                                                                      \
 	X(QP, qp, in_flight, in_flight)                                                            \
 	X(QP, qp, state, state)                                                                    \
 	X(QP, qp, busy, busy)                                                                      \
@@ -208,7 +210,7 @@ const char *ledger_barred(const struct ledger_view *v);
 bool ledger_next(struct ledger_view *v, enum ledger_kind kind, uint32_t *at, void *rec);
 bool ledger_is_damaged(const struct ledger_view *v);
 /* A cursor of the object whose record is in that slot. */
-uint32_t ledger_cursor(const struct ledger_view *v, uint32_t slot, enum ledger_cursor which);
+uint64_t ledger_cursor(const struct ledger_view *v, uint32_t slot, enum ledger_cursor which);
 /* All records, as text, for ffctl and the log. Returns the bytes that the text has, also if it is longer than size. */
 size_t ledger_dump(struct ledger_view *v, char *text, size_t size);
 

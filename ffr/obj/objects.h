@@ -487,6 +487,8 @@ struct cq {
 	struct timer mod_timer;
 	STAILQ_ENTRY(cq) notify;
 	struct ff_ring_at at; /* [ctl] */
+	uint32_t late; /* [ctl] of a former router: the QP of the last CQE, whose index it had not moved; 0: none */
+	bool late_recv; /* [ctl] that was a receive's */
 };
 
 struct qp;
@@ -610,6 +612,7 @@ struct qp_rq {
 	uint8_t *ring; /* shared */
 	uint32_t depth, stride;
 	uint32_t head; /* entries taken since creation */
+	uint32_t done; /* of these, whose receives have ended: the next router takes the others once more */
 };
 
 /* XRC_RECV: fast/xrc.c tells what there is of it twice */
@@ -643,6 +646,7 @@ struct qp {
 	struct ff_qp_hdr *hdr; /* shared */
 	struct qp_sq sq;
 	struct qp_rq rq;
+	uint64_t took; /* sq.head << 32 | the peer's rq.done, from before a SEND under way is completed there */
 	uint64_t user;	    /* for its CQEs; the client's */
 	uint32_t in_flight; /* WRs that qp->send has taken a copy of: POST_SENT */
 	uint8_t state;	    /* enum ibv_qp_state */

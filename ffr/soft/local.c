@@ -246,13 +246,21 @@ static enum xfer_result move(struct fast *f, struct qp *qp, struct qp *peer, uin
 	return r;
 }
 
+/* The peer's receive is about to end: from what the peer had before, the next router knows whether it has. */
+static inline void note_took(struct qp *qp, const struct qp *peer)
+{
+	qp->took = (uint64_t)qp->sq.head << 32 | peer->rq.done;
+}
+
 /* All bytes are there: the peer's completion, then ours. */
 static enum post_result moved(struct fast *f, struct qp *qp, struct qp *peer, bool outward)
 {
 	if (!responder_invalidate(peer, qp->wr))
 		return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
-	if (qp->soft->req.peer)
+	if (qp->soft->req.peer) {
+		note_took(qp, peer);
 		responder_done(f, peer, qp);
+	}
 	requester_served(qp, peer);
 	fast_moved_to(f, qp->o.ses, outward ? peer->o.ses : qp->o.ses,
 		      qp->wr->opcode == FF_OP_ATOMIC_WRITE ? sizeof(uint64_t) : qp->wr->length);
@@ -471,8 +479,10 @@ static INLINED bool quick_as(struct fast *f, struct qp *qp, const bool by_view)
 	}
 	FF_PROBE1(copy__end, qp->qp_num);
 	f->bytes_moved += wr->length;
-	if (op_takes_recv(op))
+	if (op_takes_recv(op)) {
+		note_took(qp, peer);
 		responder_done(f, peer, qp);
+	}
 	fast_moved_to(f, qp->o.ses, to, wr->length);
 	if (qp->busy) /* else its own receive has failed it: connected to itself */
 		comp_send(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);

@@ -60,7 +60,7 @@ next() {
 	ended "$client" || (($(grep -c '^ready' "$OUT/client") > $1))
 }
 
-step "connections that are idle"
+step "connections that are idle, and traffic"
 "$LAB" exec h0c0 -- env "RESTART=$OUT" "$program" --server $PORT >"$OUT/server" 2>&1 </dev/null &
 server=$!
 "$LAB" exec h0c1 -- env "RESTART=$OUT" "$program" --client h0c0 --port $PORT >"$OUT/client" 2>&1 </dev/null &

@@ -16,6 +16,8 @@
 #define RESTARTS 4u
 #define LEN	 4096u
 #define MANY	 32u
+#define WINDOW	 16u
+#define KILLS	 6u
 #define LARGE	 ((size_t)4 << 20)
 
 static const char *name;      /* of the case, in both halves */
@@ -313,6 +315,108 @@ static void large_server(void)
 	vt_end_close(&e);
 }
 
+/* ---- traffic ---------------------------------------------------------------------------------------- */
+
+/* Each iteration is a WRITE of its number, a SEND of it, and a READ of what was written. */
+struct message {
+	uint64_t seq, is_last;
+};
+
+static void traffic_post(struct vt_end *e, uint64_t seq, bool is_last)
+{
+	size_t at = seq % WINDOW * sizeof(struct message);
+	struct message m = { seq, is_last };
+
+	memcpy(e->buf + at, &m, sizeof(m));
+	vt_rdma(e, IBV_WR_RDMA_WRITE, 3 * seq, at, sizeof(m), LEN + at, IBV_SEND_SIGNALED);
+	vt_send(e, 3 * seq + 1, at, sizeof(m), IBV_SEND_SIGNALED);
+	vt_rdma(e, IBV_WR_RDMA_READ, 3 * seq + 2, LEN + at, sizeof(m), LEN + at, IBV_SEND_SIGNALED);
+}
+
+static void traffic_done(struct vt_end *e, uint64_t seq)
+{
+	struct message m;
+
+	for (uint64_t id = 3 * seq; id < 3 * seq + 3; id++)
+		WANT_OK(e->scq, id);
+	memcpy(&m, e->buf + LEN + seq % WINDOW * sizeof(m), sizeof(m));
+	CHECK_EQ(m.seq, seq);
+}
+
+/* Until the router was restarted, and then for a while: the number of iterations. */
+static uint64_t traffic(struct vt_end *e, uint64_t seq)
+{
+	uint64_t done = seq, end = UINT64_MAX;
+	char number[12];
+
+	snprintf(number, sizeof(number), "%u", ++num_restarts);
+	printf("ready %s %s\n", name, number);
+	fflush(stdout);
+	while (done != end) {
+		for (; seq != end && seq - done < WINDOW; seq++)
+			traffic_post(e, seq, false);
+		traffic_done(e, done++);
+		if (end == UINT64_MAX && !(done % 64) && has_file(number))
+			end = seq + 1000;
+	}
+	CHECK(!vt_readable(e->ctx->async_fd, 0));
+	return seq;
+}
+
+static struct vt_param for_traffic(void)
+{
+	struct vt_param par = VT_PARAM;
+
+	par.send_wr = par.recv_wr = 4 * WINDOW;
+	par.cqe = 8 * WINDOW;
+	return par;
+}
+
+static void traffic_client(void)
+{
+	struct vt_param par = for_traffic();
+	uint64_t seq = 0;
+	struct vt_end e;
+
+	name = "traffic";
+	halves_open(&e, &par);
+	halves_meet('t');
+	for (unsigned n = 0; n < KILLS; n++)
+		seq = traffic(&e, seq);
+	traffic_post(&e, seq, true);
+	traffic_done(&e, seq);
+	CHECK_EMPTY(e.scq);
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
+/* Each message comes once, and in order. */
+static void traffic_server(void)
+{
+	struct vt_param par = for_traffic();
+	struct message m = { 0 };
+	uint64_t seq = 0;
+	struct vt_end e;
+
+	name = "traffic";
+	halves_open(&e, &par);
+	for (uint64_t i = 0; i < WINDOW; i++)
+		vt_recv(&e, i, i * sizeof(m), sizeof(m));
+	halves_meet('t');
+	for (; !m.is_last; seq++) {
+		size_t at = seq % WINDOW * sizeof(m);
+
+		WANT_OK(e.rcq, seq);
+		memcpy(&m, e.buf + at, sizeof(m));
+		CHECK_EQ(m.seq, seq);
+		vt_recv(&e, seq + WINDOW, at, sizeof(m));
+	}
+	CHECK_EMPTY(e.rcq);
+	CHECK(!vt_readable(e.ctx->async_fd, 0));
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
 /* ---- sessions that nobody restores, and peers that end -------------------------------------------- */
 
 /* Of the halves' two sessions the one with an SRQ ends, and the other one goes on. */
@@ -376,4 +480,5 @@ static void dies_server(void)
 
 HALVES_MAIN({ "holds", holds_client, holds_server }, { "states", states_client, states_server },
 	    { "many", many_client, many_server }, { "large", large_client, large_server },
-	    { "srq", srq_client, srq_server }, { "dies", dies_client, dies_server })
+	    { "traffic", traffic_client, traffic_server }, { "srq", srq_client, srq_server },
+	    { "dies", dies_client, dies_server })

@@ -147,7 +147,7 @@ static void write_cqe(bool is_recv)
 			      .opcode = is_recv ? FF_CQE_RECV : 0,
 			      .user = client_user() };
 
-	cq_put(&f, &cq, &cqe, false);
+	cq_put(&f, &cq, &cqe, false, NULL, ENDS_COPY);
 }
 
 void router_receive(void)
