@@ -3,7 +3,7 @@
  * fuzz_keeper.c - libFuzzer target: a router that was taken over asks the keeper for whatever it likes,
  * with descriptors of any kind. Nothing may be opened but what the client, this process, has mapped
  * itself, shared and writable; nothing is held that does not listen; no descriptor may be left behind.
- * build: ffr/keeper/clients.c ffr/keeper/held.c ffr/keeper/keeper.c ffr/keeper/rio.c ffr/keeper/look.c ffr/keeper/runs.c ffr/keeper/map_file.c ffr/keeper/opener.c ffr/keeper/hello.c ffr/keeper/mounts.c ffr/lib/log.c ffr/lib/fds.c ffr/lib/sandbox.c ffr/lib/landlock.c ffr/lib/cgroup.c
+ * build: ffr/keeper/clients.c ffr/keeper/held.c ffr/keeper/saved.c ffr/keeper/keeper.c ffr/keeper/rio.c ffr/keeper/look.c ffr/keeper/runs.c ffr/keeper/map_file.c ffr/keeper/opener.c ffr/keeper/hello.c ffr/keeper/mounts.c ffr/lib/log.c ffr/lib/fds.c ffr/lib/sandbox.c ffr/lib/landlock.c ffr/lib/cgroup.c
  *
  * The input is a list of requests: a byte for the descriptors that come along, one for the length, and
  * the bytes, of which those that are 0xaa are a good request's. A question about a cgroup is as long as it must be if
