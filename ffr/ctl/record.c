@@ -121,6 +121,8 @@ void record_session_again(struct session *s)
 	if (!begin(s))
 		return;
 	s->is_restored = true;
+	/* as a call: a router that dies before all of it is made again leaves nothing that can be restored */
+	ledger_call(s->ledger, true);
 	write_segs(s);
 }
 

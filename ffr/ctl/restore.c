@@ -294,6 +294,7 @@ static void look_again(struct restore *r, struct left *l)
 		if (cqs->slot[i])
 			fast_cq_again(l->s->fast, obj_of(cqs->slot[i], cq));
 	fast_unlock(r->ctl->host);
+	ledger_call(l->s->ledger, false);
 	ctl_serve_slot(l->conn);
 }
 
