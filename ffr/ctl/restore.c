@@ -20,6 +20,7 @@
 
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
+#include "ffr/ctl/obj.h"
 #include "ffr/ctl/record.h"
 #include "ffr/ctl/session.h"
 #include "ffr/keeper/keeper.h"
