@@ -6,7 +6,7 @@
  * What no router restores bars the session, for as long as it lives: the next router ends it and tells why. So does
  * a descriptor or a record for which there was no room.
  *
- * Tests: system/restart.sh
+ * Tests: system/verbs_restart.sh
  */
 #include "ffr/ctl/record.h"
 

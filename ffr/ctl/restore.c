@@ -10,7 +10,7 @@
  *
  * The ledger is checked as if it were hostile, because the last router may have been taken over.
  *
- * Tests: system/restart.sh, unit/obj/test_ledger.c
+ * Tests: system/verbs_restart.sh, unit/obj/test_ledger.c
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
  * All routers of one nursery have one layout of their address space. So the parent has a new nursery after a router has
  * crashed: what an attacker has learnt from a router that he made crash is of no use against the next one.
  *
- * Tests: unit/keeper/test_nursery.c, system/restart.sh
+ * Tests: unit/keeper/test_nursery.c, system/verbs_restart.sh
  */
 #include <errno.h>
 #include <fcntl.h>

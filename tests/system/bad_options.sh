@@ -105,7 +105,7 @@ refuses 'nobody' "$ffctl" "${admin[@]}" container rm nobody
 refuses 'surplus' "$ffctl" "${admin[@]}" container list surplus
 refuses 'nothing to change' "$ffctl" "${admin[@]}" container set h0c0
 refuses '10Gbit' "$ffctl" "${admin[@]}" container set h0c0 --rate 10GB
-refuses 'at most 8796' "$ffctl" "${admin[@]}" container set h0c0 --tx-rate 100Tbit
+refuses 'at most 8Tbit' "$ffctl" "${admin[@]}" container set h0c0 --tx-rate 100Tbit
 refuses 'max-qp.*more than 0' "$ffctl" "${admin[@]}" container add x --max-qp 0
 refuses 'weight' "$ffctl" "${admin[@]}" container add x --weight 1001
 refuses 'yes or no' "$ffctl" "${admin[@]}" container set h0c0 --latency low

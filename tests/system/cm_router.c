@@ -8,7 +8,22 @@
 #include "tests/rig/verbs/cmt.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <stdio.h>
+
+/*
+ * The channel may be readable without an event: while no router is there, a connection to the socket that the keeper
+ * holds waits for the next one, and ends with the keeper.
+ */
+static void no_event(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_event *ev;
+	int flags = fcntl(ch->fd, F_GETFL);
+
+	CHECK_OK(fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK));
+	CHECK_ERR(rdma_get_cm_event(ch, &ev), EAGAIN);
+	CHECK_OK(fcntl(ch->fd, F_SETFL, flags));
+}
 
 static void removed(void)
 {
@@ -35,9 +50,9 @@ static void removed(void)
 		CHECK_OK(rdma_ack_cm_event(ev));
 	}
 	CHECK(active && passive); /* and not the listener, which is bound to no device */
-	CHECK_NO_EVENT(p.ch);
+	no_event(p.ch);
 	WANT_CM_ACK(quiet, asks, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
-	CHECK_NO_EVENT(quiet);
+	no_event(quiet);
 	CHECK_ERR(rdma_resolve_addr(asks, NULL, (struct sockaddr *)&nobody, 1000), EIO);
 	CHECK_ERR(rdma_create_id(quiet, &none, NULL, RDMA_PS_TCP), EIO);
 	CHECK_ERR(rdma_create_id(NULL, &none, NULL, RDMA_PS_TCP), ENODEV);

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/halves.c tests/rig/verbs/vt.c */
 /*
  * verbs_restart.c - programs whose router is restarted, and which do not notice: two halves hold connections in
- * several states. restart.sh, which starts this program, restarts the router each time when this program has printed
+ * several states. verbs_restart.sh, which starts this program, restarts the router each time when this program has printed
  * "ready CASE NUMBER", and then makes the file $RESTART/CASE.NUMBER. While there is no router there is, for a moment, a
  * file $RESTART/CASE.dies.
  */

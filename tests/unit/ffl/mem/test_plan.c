@@ -149,7 +149,7 @@ static void check(const struct row *rows, size_t num)
 
 static void kinds_of_mappings(void **state)
 {
-	static const struct row rows[] = {
+	const struct row rows[] = {
 		{ "plain", 0, 4 * PG, "w", "0-4 rw", "window 0-4" },
 		{ "plain, and longer", 2 * PG, 4 * PG, "w", "0-9 rw", "window 2-4" },
 		{ "own shadow pages", 0, 4 * PG, "w", "0-4 rwo", "own 0-4" },
@@ -181,7 +181,7 @@ static void kinds_of_mappings(void **state)
 
 static void what_is_asked_for(void **state)
 {
-	static const struct row rows[] = {
+	const struct row rows[] = {
 		{ "later", 0, 4 * PG, "wl", "0-4 rw", "unused:4" },
 		{ "later: a stack", 0, 4 * PG, "wl", "0-4 rwT", "stack:4" },
 		{ "later: shared", 0, 4 * PG, "wl", "0-4 rws", "shared 0-4" },
@@ -198,7 +198,7 @@ static void what_is_asked_for(void **state)
 
 static void edges_of_pages(void **state)
 {
-	static const struct row rows[] = {
+	const struct row rows[] = {
 		{ "both", 100, 4 * PG + 100, "w", "0-9 rw", "window 1-4 edge:2" },
 		{ "the first", 1, 4 * PG, "w", "0-9 rw", "window 1-4 edge:1" },
 		{ "the last", 0, 4 * PG + 1, "w", "0-9 rw", "window 0-4 edge:1" },
@@ -230,7 +230,7 @@ static void edges_of_pages(void **state)
 
 static void several_mappings(void **state)
 {
-	static const struct row rows[] = {
+	const struct row rows[] = {
 		{ "between own", 0, 6 * PG, "w", "0-2 rwo, 2-4 rw, 4-6 rwo",
 		  "own 0-2 window 2-4 own 4-6" },
 		{ "own later on", 10, 6 * PG, "w", "0-3 rw, 3-9 rwo", "window 1-3 own 3-6 edge:1" },
@@ -256,7 +256,7 @@ static void several_mappings(void **state)
 
 static void holes_and_rights(void **state)
 {
-	static const struct row rows[] = {
+	const struct row rows[] = {
 		{ "nothing", 0, 4 * PG, "w", "", "EFAULT" },
 		{ "a hole at the beginning", 0, 4 * PG, "w", "1-4 rw", "EFAULT" },
 		{ "a hole in the middle", 0, 4 * PG, "w", "0-1 rw, 2-4 rw", "EFAULT" },
@@ -285,7 +285,7 @@ static void holes_and_rights(void **state)
 
 static void fresh_pages(void **state)
 {
-	static const struct row rows[] = {
+	const struct row rows[] = {
 		{ "interior", 10, 4 * PG + 10, "w", "0-9 rw", "1-4" },
 		{ "nearly all", 16, 9 * PG - 16, "w", "0-9 rw", "0-9" },
 		{ "less than a page", 10, 90, "w", "0-9 rw", "" },

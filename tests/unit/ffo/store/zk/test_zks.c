@@ -57,6 +57,7 @@ static void a_short_break(void **state)
 static void an_older_copy_is_brought_back(void **state)
 {
 	struct two *t = *state;
+	unsigned lost;
 	char name[16];
 
 	rig_close(&t->a);
@@ -74,12 +75,13 @@ static void an_older_copy_is_brought_back(void **state)
 		assert_int_equal(two_add(&t->a, name, "default", "h0", NULL), 0);
 	}
 	assert_int_equal(two_get(&t->b, "late49"), 0);
+	lost = t->a.lost; /* not 0 if the node was away for 2 s, as it is on a busy host */
 	rig_node("kill", 0);
 	WAIT_FOR(t->a.state == STORE_AWAY && t->b.state == STORE_AWAY);
 	rig_node("restore", 0);
 	rig_node("start", 0);
 	WAIT_FOR(t->a.state == STORE_READY && t->b.state == STORE_READY);
-	assert_int_equal(t->a.lost, 1);
+	assert_true(t->a.lost > lost);
 	assert_int_equal(two_get(&t->a, "web"), 0);
 	assert_int_equal(two_get(&t->a, "late49"), -ENOENT);
 	assert_int_equal(two_get(&t->b, "late49"), -ENOENT);

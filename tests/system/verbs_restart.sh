@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # timeout: 360
-# restart.sh - programs whose router is killed, and restarted in order, and which do not notice: verbs_restart.c in two
+# verbs_restart.sh - programs whose router is killed, and restarted in order, and which do not notice: verbs_restart.c in two
 # containers. docs/internals/restart.md has the theory.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 2
