@@ -495,8 +495,12 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	if (err)
 		goto err_ring;
 	err = fast_qpns_room(ctl->host);
-	if (!err)
+	if (!err) {
+		fast_lock(ctl->host);
+		qpn_make_room(&ctl->host->qps, qp->num_of, qp->qp_num);
+		fast_unlock(ctl->host);
 		err = qp_enter(s, qp);
+	}
 	if (err)
 		goto err_wire;
 	fast_lock(ctl->host);
@@ -620,7 +624,7 @@ int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const st
 	enum left_wr left;
 	int err = 0;
 
-	if (state > IBV_QPS_ERR || state == IBV_QPS_SQE)
+	if (!qp || state > IBV_QPS_ERR || state == IBV_QPS_SQE)
 		return -EPROTO;
 	memcpy(&attr, r->attr, sizeof(attr));
 	left = left_wr(ctl, qp, &attr, v, slot);

@@ -76,7 +76,7 @@ static void write_segs(struct session *s)
 
 static bool begin(struct session *s)
 {
-	s->ledger = ledger_new();
+	s->ledger = ledger_new(s->cont);
 	s->record = ledger_slot_new(s->ledger, LEDGER_SESSION);
 	if (!s->record) {
 		ledger_free(s->ledger);

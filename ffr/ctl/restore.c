@@ -301,18 +301,19 @@ static void look_again(struct restore *r, struct left *l)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* The client hears at once that the connection has ended. */
+/*
+ * The client hears at once that the connection has ended. The last close is the keeper's, since it may take as long as
+ * the client likes: there may be packets with descriptors in it.
+ */
 static void drop(struct left *l)
 {
 	int fd = keeper_saved(l->keeper_id, SAVED_CONN);
 
 	if (fd >= 0) {
 		shutdown(fd, SHUT_RDWR);
-		keeper_client_del(l->keeper_id);
 		close(fd);
-	} else {
-		keeper_client_del(l->keeper_id);
 	}
+	keeper_client_del(l->keeper_id);
 }
 
 static void end(struct left *l)

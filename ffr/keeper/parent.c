@@ -199,6 +199,8 @@ static int router_start(struct children *c, const struct parent_conf *conf, int 
 		return -errno;
 	}
 	c->conf = pair[0];
+	/* nothing comes in here: closing what a router had sent could take as long as a client likes */
+	shutdown(c->conf, SHUT_RD);
 	err = text_send(c);
 	c->since = seconds();
 	if (!err && !c->nursery)

@@ -5,7 +5,7 @@
  *
  * The keeper looks at none of them, and hands them to a router only. The router may have been taken over, and a client
  * chooses what some of them are. So the last close of one may take as long as a client likes, and a thread closes
- * them, for which nobody waits. There is one such thread at a time.
+ * them, for which nobody waits. Each client's have a thread of their own.
  *
  * Tests: test_saved.c
  */
@@ -32,55 +32,52 @@ struct saved {
 /* ---- closing --------------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct to_close {
+struct to_close {
 	struct to_close *next;
 	uint32_t num;
 	int fd[];
-} * to_close;		/* [lock] */
-static bool is_closing; /* [lock] the thread runs */
+};
+static struct to_close *waiting; /* [lock] for whom there was no memory for a thread */
+static uint32_t num_closers;	 /* [lock] */
 
-static void close_all(struct to_close *c)
-{
-	while (c->num)
-		close(c->fd[--c->num]);
-	free(c);
-}
-
-static void *closer(void *arg)
+static struct to_close *take_waiting(void)
 {
 	struct to_close *c;
 
-	(void)arg;
-	for (;;) {
-		pthread_mutex_lock(&lock);
-		c = to_close;
-		if (c)
-			to_close = c->next;
-		else
-			is_closing = false;
-		pthread_mutex_unlock(&lock);
-		if (!c)
-			return NULL;
-		close_all(c);
+	pthread_mutex_lock(&lock);
+	c = waiting;
+	if (c)
+		waiting = c->next;
+	else
+		num_closers--;
+	pthread_mutex_unlock(&lock);
+	return c;
+}
+
+/* One client's descriptors, and then those that wait: what a client makes slow keeps up no other client's. */
+static void *closer(void *arg)
+{
+	for (struct to_close *c = arg; c; c = take_waiting()) {
+		while (c->num)
+			close(c->fd[--c->num]);
+		free(c);
 	}
+	return NULL;
 }
 
 static void close_later(struct to_close *c)
 {
-	bool start;
-
 	pthread_mutex_lock(&lock);
-	c->next = to_close;
-	to_close = c;
-	start = !is_closing;
-	is_closing = true;
+	num_closers++;
 	pthread_mutex_unlock(&lock);
-	if (start && keeper_thread(closer, NULL)) {
-		/* there is no memory for a thread: the next one closes these, too */
-		pthread_mutex_lock(&lock);
-		is_closing = false;
-		pthread_mutex_unlock(&lock);
-	}
+	if (!keeper_thread(closer, c))
+		return;
+	/* the next thread closes these, too */
+	pthread_mutex_lock(&lock);
+	num_closers--;
+	c->next = waiting;
+	waiting = c;
+	pthread_mutex_unlock(&lock);
 }
 
 void saved_settle(void)
@@ -89,7 +86,7 @@ void saved_settle(void)
 
 	do {
 		pthread_mutex_lock(&lock);
-		busy = is_closing;
+		busy = num_closers;
 		pthread_mutex_unlock(&lock);
 		sched_yield();
 	} while (busy);

@@ -445,6 +445,9 @@ int ring_restore(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
 
 	if (!g || !size || off % FF_PAGE || first + pages > g->alloc->num_had)
 		return -EPROTO;
+	/* nobody touches a ring whose pages the client can take away */
+	if (seg_check(s, seg))
+		return -EACCES;
 	for (uint64_t i = first; i < first + pages; i++)
 		if (page_used(g->alloc, (uint32_t)i))
 			return -EPROTO;

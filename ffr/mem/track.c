@@ -416,14 +416,15 @@ void track_stop(struct session *s)
 
 	if (!f)
 		return;
-	if (!f->has_thread)
-		close(f->uffd);
-	s->mem.track = NULL;
 	pthread_mutex_lock(&f->lock);
 	f->ledger = NULL;
 	pthread_mutex_unlock(&f->lock);
 	atomic_fetch_or(&f->stop, STOP_END);
 	atomic_store(&f->ended, true);
+	/* the last close waits for the lock of the client's address space, so it is a thread's */
+	if (!f->has_thread && track_go(s))
+		close(f->uffd);
+	s->mem.track = NULL;
 	eventfd_write(f->wake, 1);
 	track_unref(f);
 	quota_return(s->cont, QUOTA_MEMORY, MEMORY);

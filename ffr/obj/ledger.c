@@ -22,6 +22,7 @@
 
 #include "ffr/lib/log.h"
 #include "ffr/obj/objects.h"
+#include "ffr/obj/quota.h"
 
 #define LEDGER_MAGIC 0x72656764656c6666ull /* "ffledger" */
 #define UNIT	     64u		   /* slots are named by their place, in these bytes */
@@ -58,6 +59,8 @@ static_assert(LEDGER_BYTES / UNIT <= UINT32_MAX, "a slot's name is 32 bits");
 struct ledger {
 	struct head *head;
 	int fd;
+	struct container *cont; /* is charged for the chunks; NULL: nobody is */
+	uint64_t charged;	/* bytes */
 	struct {
 		uint32_t *slot; /* free ones */
 		uint32_t num, max;
@@ -152,12 +155,13 @@ static void head_init(struct head *h)
 	h->magic = LEDGER_MAGIC;
 }
 
-struct ledger *ledger_new(void)
+struct ledger *ledger_new(struct container *c)
 {
 	struct ledger *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
+	l->cont = c;
 	l->fd = memory_new();
 	if (l->fd < 0)
 		goto err_free;
@@ -179,6 +183,8 @@ void ledger_free(struct ledger *l)
 {
 	if (!l)
 		return;
+	if (l->cont)
+		quota_return(l->cont, QUOTA_MEMORY, l->charged);
 	for (unsigned k = 0; k < LEDGER_NUM_KINDS; k++)
 		free(l->free[k].slot);
 	munmap(l->head, LEDGER_BYTES);
@@ -231,8 +237,10 @@ static bool chunk_new(struct ledger *l, enum ledger_kind kind)
 	struct head *h = l->head;
 	uint32_t n = atomic_load(&h->num_chunks), num = CHUNK / h->kind[kind].slot;
 
-	if (n >= CHUNKS)
+	/* it stays until the session ends, whatever becomes of its slots */
+	if (n >= CHUNKS || (l->cont && quota_charge(l->cont, QUOTA_MEMORY, CHUNK)))
 		return false;
+	l->charged += CHUNK;
 	h->kind_of[n] = (uint8_t)kind;
 	/* kind before the number: the next router never finds a chunk without one */
 	atomic_store_explicit(&h->num_chunks, n + 1, memory_order_release);

@@ -169,12 +169,13 @@ enum ledger_bar {
 		LEDGER_NUM_BARS
 };
 
+struct container;
 struct ledger;
 
 /* ---- the router that has the session; control thread but where it says otherwise ------------ */
 
-/* A new one, or NULL. */
-struct ledger *ledger_new(void);
+/* A new one, or NULL. Its memory is charged to the container, until ledger_free(); NULL: to nobody. */
+struct ledger *ledger_new(struct container *c);
 void ledger_free(struct ledger *l);    /* NULL: does nothing */
 int ledger_fd(const struct ledger *l); /* it stays the ledger's */
 /* A slot of that kind with an empty record, or 0: there is no memory. l NULL: 0. */

@@ -109,11 +109,12 @@ void obj_table_free(struct obj_table *t)
  * From number to number. Odd, so that all have their turn; and large, so that a NIC, which counts up, does not find the
  * places of many in a row taken.
  */
-#define QPN_STEP     0x9e3779u
-#define QPN_MIN	     2u	       /* 0 and 1 are the management QPs of the specification */
-#define QPN_MAX	     0xfffffeu /* the last one stands for multicast (IBTA 9.6.1.2) */
-#define QP_TAB_MIN   256u
-#define QP_TAB_SMALL 4096u /* a table of so many slots grows, and goes, under the lock */
+#define QPN_STEP       0x9e3779u
+#define QPN_MIN	       2u	 /* 0 and 1 are the management QPs of the specification */
+#define QPN_MAX	       0xfffffeu /* the last one stands for multicast (IBTA 9.6.1.2) */
+#define QP_TAB_MIN     256u
+#define QP_TAB_RESTORE (1u << 18) /* slots, 2 MB: for numbers of a former router */
+#define QP_TAB_SMALL   4096u	  /* a table of so many slots grows, and goes, under the lock */
 
 static uint32_t slot_of(const struct qp_table *t, const struct qp *qp)
 {
@@ -165,6 +166,14 @@ static int qp_table_grow(struct qp_table *t)
 bool qpn_fits(const struct qp_table *t, uint8_t nic, uint32_t qpn)
 {
 	return qpn >= QPN_MIN && qpn <= QPN_MAX && !(t->size && t->slot[qpn_slot(t, nic, qpn)]);
+}
+
+void qpn_make_room(struct qp_table *t, uint8_t nic, uint32_t qpn)
+{
+	while (t->size && t->size < QP_TAB_RESTORE && !qpn_fits(t, nic, qpn) &&
+	       !qp_by_num(t, nic, qpn))
+		if (qp_table_grow(t))
+			return;
 }
 
 int qpn_alloc(struct qp_table *t, struct qp *qp)

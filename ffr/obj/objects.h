@@ -732,6 +732,11 @@ int qpns_grown(const struct qp_table *t, struct qp_table *n);
 int qpn_alloc(struct qp_table *t, struct qp *qp);
 /* Is there a place for that number, as far as is known now? */
 bool qpn_fits(const struct qp_table *t, uint8_t nic, uint32_t qpn);
+/*
+ * A number of a former router, whose table may have been larger: numbers that differ there may share a place here. The
+ * table grows until they do not, within limits.
+ */
+void qpn_make_room(struct qp_table *t, uint8_t nic, uint32_t qpn);
 void qpn_free(struct qp_table *t, struct qp *qp); /* a QP that has none is left alone */
 
 #define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */

@@ -72,7 +72,7 @@ static void left_open(struct left *left)
 {
 	static const struct ledger_qp none;
 
-	left->l = ledger_new();
+	left->l = ledger_new(NULL);
 	assert_non_null(left->l);
 	for (int i = 0; i < 2; i++) {
 		left->slot[i] = ledger_slot_new(left->l, LEDGER_QP);

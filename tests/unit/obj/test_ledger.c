@@ -32,7 +32,7 @@ static uint32_t count(struct ledger_view *v, enum ledger_kind kind)
 
 static void the_next_router_finds_all(void **state)
 {
-	struct ledger *l = ledger_new();
+	struct ledger *l = ledger_new(NULL);
 	struct ledger_view *v;
 	union ledger_record rec, got;
 	uint32_t at;
@@ -65,7 +65,7 @@ static void the_next_router_finds_all(void **state)
 
 static void an_empty_slot_has_no_record(void **state)
 {
-	struct ledger *l = ledger_new();
+	struct ledger *l = ledger_new(NULL);
 	struct ledger_pd pd = { .handle = 7 };
 	uint32_t slot = ledger_slot_new(l, LEDGER_PD), other = ledger_slot_new(l, LEDGER_PD);
 	struct ledger_view *v = view_of(l);
@@ -89,7 +89,7 @@ static void an_empty_slot_has_no_record(void **state)
 /* At each store of ledger_write(), the record is the old one or the new one. */
 static void a_kill_leaves_the_old_or_the_new(void **state)
 {
-	struct ledger *l = ledger_new();
+	struct ledger *l = ledger_new(NULL);
 	struct ledger_mr first = { .handle = 1, .key = 11 }, second = { .handle = 1, .key = 22 }, r;
 	uint32_t slot = ledger_slot_new(l, LEDGER_MR), at = 0;
 	struct copy *b = copy_at(l->head, slot, 1), after;
@@ -122,7 +122,7 @@ static void a_kill_leaves_the_old_or_the_new(void **state)
 
 static void cursors_are_those_of_the_object(void **state)
 {
-	struct ledger *l = ledger_new();
+	struct ledger *l = ledger_new(NULL);
 	uint32_t slot = ledger_slot_new(l, LEDGER_QP), at = 0;
 	struct qp *qp = ledger_live(l, slot);
 	struct ledger_qp r = { .handle = 3 };
@@ -148,7 +148,7 @@ static void cursors_are_those_of_the_object(void **state)
 
 static void a_session_says_why_it_cannot_be_restored(void **state)
 {
-	struct ledger *l = ledger_new();
+	struct ledger *l = ledger_new(NULL);
 	struct ledger_view *v;
 
 	(void)state;
@@ -173,7 +173,7 @@ static void a_session_says_why_it_cannot_be_restored(void **state)
 
 static void another_ledger_is_refused(void **state)
 {
-	struct ledger *l = ledger_new();
+	struct ledger *l = ledger_new(NULL);
 	struct head *h = l->head;
 	struct ledger_view *v = NULL;
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -214,7 +214,7 @@ static void damage_is_found(void **state)
 
 	(void)state;
 	for (unsigned round = 0; round < 2000; round++) {
-		struct ledger *l = ledger_new();
+		struct ledger *l = ledger_new(NULL);
 		struct ledger_view *v = NULL;
 		union ledger_record rec;
 		uint32_t at, k;
@@ -257,7 +257,7 @@ static void damage_is_found(void **state)
 
 static void a_dump_has_each_record(void **state)
 {
-	struct ledger *l = ledger_new();
+	struct ledger *l = ledger_new(NULL);
 	struct ledger_cq cq = { .handle = 0x10001, .depth = 0x40 };
 	uint32_t slot = ledger_slot_new(l, LEDGER_CQ);
 	struct ledger_view *v;

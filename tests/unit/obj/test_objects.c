@@ -212,7 +212,7 @@ static void a_wanted_qp_number(void **state)
 	enum { N = 300 };
 	struct qp_table t = { 0 };
 	struct qp *qp = calloc(N, sizeof(*qp)), wanted = { .qp_num = 0x123456 };
-	struct qp same_place = { .qp_num = 0x223456 },
+	struct qp near = { 0 }, same_place = { .qp_num = 0x223456 },
 		  bad[3] = { { .qp_num = 1 }, { .qp_num = 0xffffff }, { .qp_num = 0x1000002 } };
 
 	(void)state;
@@ -221,6 +221,14 @@ static void a_wanted_qp_number(void **state)
 	assert_int_equal(wanted.qp_num, 0x123456);
 	assert_false(qpn_fits(&t, 0, 0x223456));
 	assert_int_equal(qpn_alloc(&t, &same_place), -EEXIST);
+	qpn_make_room(&t, 0, wanted.qp_num); /* it is taken itself */
+	assert_int_equal(t.size, 256);
+	near.qp_num = 0x123456 + 256;
+	assert_int_equal(qpn_alloc(&t, &near), -EEXIST);
+	qpn_make_room(&t, 0, near.qp_num);
+	assert_int_equal(qpn_alloc(&t, &near), 0);
+	assert_ptr_equal(qp_by_num(&t, 0, 0x123456), &wanted);
+	qpn_free(&t, &near);
 	for (int i = 0; i < 3; i++) {
 		assert_false(qpn_fits(&t, 0, bad[i].qp_num));
 		assert_int_equal(qpn_alloc(&t, &bad[i]), -EEXIST);
