@@ -33,6 +33,7 @@
 
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/fds.h"
+#include "ffr/lib/log.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -44,9 +45,16 @@ struct mapped {
 
 static struct mapped *mapped; /* hash by inode; in a router: what the nursery had when it began */
 
+#define WAIT_MS 20 /* that the router waits for the nursery */
+
 /* A request of the router's: with a descriptor, map it; without, forget that inode. */
 struct nursery_req {
 	uint64_t inode;
+	uint64_t number; /* of one that is answered */
+};
+struct nursery_resp {
+	uint64_t number;
+	int32_t status, reserved;
 };
 
 /* ---- both ------------------------------------------------------------------------------------------------------- */
@@ -120,8 +128,8 @@ static void unmap(uint64_t inode)
 int nursery_serve(int sock)
 {
 	struct nursery_req req;
+	struct nursery_resp resp = { 0 };
 	unsigned n_fds = 0;
-	int32_t status;
 	ssize_t n;
 	int fd = -1;
 
@@ -134,10 +142,11 @@ int nursery_serve(int sock)
 		unmap(req.inode);
 		return 0;
 	}
-	status = n_fds && n == sizeof(req) ? map(fd) : -EINVAL;
+	resp.status = n_fds && n == sizeof(req) ? map(fd) : -EINVAL;
+	resp.number = n == sizeof(req) ? req.number : 0;
 	if (n_fds)
 		close(fd);
-	(void)fds_send(sock, &status, sizeof(status), NULL, 0, MSG_DONTWAIT);
+	(void)fds_send(sock, &resp, sizeof(resp), NULL, 0, MSG_DONTWAIT);
 	return 0;
 }
 
@@ -255,37 +264,71 @@ pid_t nursery_router(int sock, int conf)
 
 /* ---- the router ------------------------------------------------------------------------------------------------- */
 
+/* The answer to that request, which may be behind later ones: -ETIMEDOUT: it has not come in time. */
+static int answer(uint64_t number)
+{
+	struct pollfd p = { .fd = own, .events = POLLIN };
+	struct nursery_resp resp;
+	unsigned none;
+	int got;
+
+	while (poll(&p, 1, WAIT_MS) > 0) {
+		ssize_t n = fds_recv(own, &resp, sizeof(resp), &got, 1, &none, MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n != sizeof(resp))
+			return -EPIPE;
+		if (resp.number == number)
+			return resp.status;
+	}
+	return -ETIMEDOUT;
+}
+
+/* The nursery unmaps what a client can make slow to unmap, so nobody waits for it. */
+static void lost(void)
+{
+	log_warn("ffr-nursery does not answer: new sessions do not outlive this router");
+	close(own);
+	own = -1;
+}
+
 int nursery_hold(int fd)
 {
-	struct nursery_req req = { 0 };
-	int32_t status;
-	unsigned none;
+	static uint64_t number;
+	struct nursery_req req = { .number = ++number };
 	ssize_t n;
-	int got;
+	int err;
 
 	if (own < 0)
 		return -ENOENT;
 	do
-		n = fds_send(own, &req, sizeof(req), &fd, 1, 0);
+		n = fds_send(own, &req, sizeof(req), &fd, 1, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n != sizeof(req))
+	if (n != sizeof(req)) {
+		lost();
 		return -EPIPE;
-	do
-		n = fds_recv(own, &status, sizeof(status), &got, 1, &none, 0);
-	while (n < 0 && errno == EINTR);
-	return n == sizeof(status) ? status : -EPIPE;
+	}
+	err = answer(number);
+	if (err == -ETIMEDOUT)
+		nursery_let_go(fd); /* it will have it by then */
+	return err;
 }
 
 void nursery_let_go(int fd)
 {
-	struct nursery_req req;
+	struct nursery_req req = { 0 };
 	struct stat st;
+	ssize_t n;
 
 	if (own < 0 || fstat(fd, &st))
 		return;
 	req.inode = st.st_ino;
-	while (fds_send(own, &req, sizeof(req), NULL, 0, 0) < 0 && errno == EINTR)
-		;
+	do
+		n = fds_send(own, &req, sizeof(req), NULL, 0, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(req))
+		lost();
 }
 
 void *nursery_take(int fd, uint64_t size)

@@ -25,6 +25,27 @@ static int memory(int seals)
 	return fd;
 }
 
+/* Nobody serves the router's requests: it waits no longer than a moment, and asks no more when they fill the socket. */
+static void a_nursery_that_hangs(void **state)
+{
+	int pair[2], fd = memory(SEALS);
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	own = pair[0];
+	assert_int_equal(nursery_hold(fd), -ETIMEDOUT);
+	/* what comes late is no answer to the next one */
+	assert_int_equal(nursery_serve(pair[1]), 0);
+	assert_int_equal(nursery_serve(pair[1]), 0); /* it has let it go */
+	assert_int_equal(nursery_hold(fd), -ETIMEDOUT);
+	for (unsigned i = 0; own >= 0 && i < 100000; i++)
+		nursery_let_go(fd);
+	assert_int_equal(own, -1);
+	assert_int_equal(nursery_hold(fd), -ENOENT);
+	close(pair[1]);
+	close(fd);
+}
+
 static void it_maps_memory_and_nothing_else(void **state)
 {
 	int pair[2], p[2], fd = memory(SEALS), zero = open("/dev/zero", O_RDWR), soft = memory(0);
@@ -140,5 +161,6 @@ static void routers_are_forks_of_it(void **state)
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(it_maps_memory_and_nothing_else),
+			cmocka_unit_test(a_nursery_that_hangs),
 			cmocka_unit_test(routers_are_forks_of_it));
 }
