@@ -250,7 +250,7 @@ static void make(struct restore *r, struct left *l)
 	if (!c)
 		return;
 	if (carriers_make_objects(c->fast)) {
-		l->why = "the host has a NIC or RapidIO";
+		l->why = "the host has a NIC";
 		return;
 	}
 	err = session_again(r, l, c);
