@@ -25,7 +25,7 @@ static int open_port(struct fast *f, const void *conf)
 	return 0;
 }
 
-/* The device has no property of RapidIO's. But here the keeper can be asked for the port's file, which open() cannot. */
+/* RapidIO takes nothing away. But the keeper can be asked for the port's file now, as in open() it cannot. */
 static void describe(struct fast *f, struct ff_query_device_resp *dev)
 {
 	(void)dev;
