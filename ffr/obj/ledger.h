@@ -159,7 +159,7 @@ enum ledger_cursor {
 	X(OBJECT, "it has, or had, an object that no router restores")                             \
 	X(MEMORY, "it has, or had, memory that no router restores")                                \
 	X(REMOTE, "it has, or had, a QP whose peer is on another host")                            \
-	X(CARRIER, "the host has a NIC")                                                \
+	X(CARRIER, "the host has a NIC")                                                           \
 	X(LOST, "not all of it could be recorded")
 
 enum ledger_bar {
