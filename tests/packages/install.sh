@@ -51,7 +51,7 @@ router_pid() { # the parent's other children are named
 	# shellcheck disable=SC2016
 	root_run sh -c 'm=$(systemctl show -P MainPID ffr.service)
 		for p in $(cat /proc/$m/task/$m/children); do
-			case $(cat /proc/$p/comm) in ffr-keeper | ffr-orphans) ;; *) echo $p ;; esac
+			case $(cat /proc/$p/comm) in ffr-keeper | ffr-orphans | ffr-nursery) ;; *) echo $p ;; esac
 		done'
 }
 
