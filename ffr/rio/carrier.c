@@ -22,14 +22,8 @@ static int open_port(struct fast *f, const void *conf)
 	LIST_INIT(&d->links);
 	w->by = &rio_by;
 	w->by_dev = d;
+	rio_dev_look(d);
 	return 0;
-}
-
-/* RapidIO takes nothing away. But the keeper can be asked for the port's file now, as in open() it cannot. */
-static void describe(struct fast *f, struct ff_query_device_resp *dev)
-{
-	(void)dev;
-	rio_dev_look(rio_dev_of(f));
 }
 
 static void close_port(struct fast *f)
@@ -73,7 +67,6 @@ const struct carrier rio_carrier = {
 	.name = "rio",
 	.open = open_port,
 	.close = close_port,
-	.describe = describe,
 	.counters = counters,
 	.work = rio_work,
 	.ready = ready,
