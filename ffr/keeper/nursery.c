@@ -296,12 +296,13 @@ static void lost(void)
 int nursery_hold(int fd)
 {
 	static uint64_t number;
-	struct nursery_req req = { .number = ++number };
+	struct nursery_req req = { 0 };
 	ssize_t n;
 	int err;
 
 	if (own < 0)
 		return -ENOENT;
+	req.number = ++number;
 	do
 		n = fds_send(own, &req, sizeof(req), &fd, 1, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
