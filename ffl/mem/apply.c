@@ -30,7 +30,7 @@ struct apply {
 	int maps;	       /* an open /proc/self/maps */
 };
 
-/* What is mapped, as far as the plan wants to know. 0 or -EFAULT. */
+/* Finds out what the plan has to know of each mapping in the range of the MR. 0 or -EFAULT. */
 static int look(const struct apply *a)
 {
 	const struct ffl_ask *ask = &plan.ask;

@@ -40,7 +40,7 @@ enum ffl_use {
 	FFL_USE_SINGLE, /* of a file, and the process has one thread */
 };
 
-/* What is known of a mapping. */
+/* A mapping of the program, with what the library knows of it. */
 struct ffl_known {
 	struct ff_vma v;
 	bool is_own; /* shadow pages of the context */
@@ -50,7 +50,7 @@ struct ffl_known {
 	enum ffl_use use; /* of these pages, if nothing forbids it so far */
 };
 
-/* What is to be done so that the router has a pointer to pages. */
+/* The ways by which the router gets a pointer to pages of an MR. */
 enum ffl_way {
 	FFL_WAY_OWN,	/* nothing: they are shadow pages of the context */
 	FFL_WAY_SHARED, /* nothing: they are other shared memory */

@@ -367,6 +367,13 @@ static const char *answer_send(struct ctl_conn *conn, struct answer *a)
 	return NULL; /* any other error: the next receive tells the end */
 }
 
+/* The ledger says whether a call of the client's is under way, which the next router could not answer. */
+static void call_mark(struct ctl_conn *conn, bool is_under_way)
+{
+	if (conn->ses)
+		ledger_call(conn->ses->ledger, is_under_way);
+}
+
 static const char *slot_answer(struct ctl_conn *conn, struct ff_call_slot *slot, struct answer *a);
 static void on_readable(uv_poll_t *h, int status, int events);
 
@@ -460,7 +467,7 @@ static void on_later(struct carrier_later *b, int err)
 	if (is_leaving || why) {
 		ctl_conn_close(conn, why);
 	} else if (conn->ses) {
-		ledger_call(conn->ses->ledger, false);
+		call_mark(conn, false);
 		ctl_spin_served(conn);
 	}
 	ctl_charge(cont, from);
@@ -584,9 +591,9 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 
 	if (state != FF_CALL_POSTED || !may_call(conn))
 		return false;
-	ledger_call(conn->ses->ledger, true);
+	call_mark(conn, true);
 	if (!atomic_compare_exchange_strong(&slot->state, &state, FF_CALL_TAKEN)) {
-		ledger_call(conn->ses->ledger, false);
+		call_mark(conn, false);
 		return false;
 	}
 	from = cpu_of_thread();
@@ -604,7 +611,7 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	else if (a.is_later)
 		later_begin(conn, true);
 	else {
-		ledger_call(conn->ses->ledger, false);
+		call_mark(conn, false);
 		ctl_spin_served(conn);
 	}
 	ctl_charge(c, from);
@@ -614,19 +621,6 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 
 /* ---- the socket ---------------------------------------------------------------------------- */
 
-/* From now on until it is told otherwise, a router that dies leaves a call without an answer. */
-static void call_begins(struct ctl_conn *conn)
-{
-	if (conn->ses)
-		ledger_call(conn->ses->ledger, true);
-}
-
-static void call_ends(struct ctl_conn *conn)
-{
-	if (conn->ses)
-		ledger_call(conn->ses->ledger, false);
-}
-
 /* One packet. False: there is none, or the connection is closed. */
 static bool read_packet(struct ctl_conn *conn)
 {
@@ -635,10 +629,10 @@ static bool read_packet(struct ctl_conn *conn)
 	struct answer a;
 	ssize_t n;
 
-	call_begins(conn);
+	call_mark(conn, true);
 	n = packet_recv(conn, &got);
 	if (n == -EAGAIN) {
-		call_ends(conn);
+		call_mark(conn, false);
 		return false;
 	}
 	if (n <= 0) {
@@ -665,7 +659,7 @@ static bool read_packet(struct ctl_conn *conn)
 		later_begin(conn, false);
 		return false;
 	}
-	call_ends(conn);
+	call_mark(conn, false);
 	if (conn->ses)
 		ctl_spin_served(conn);
 	return true;

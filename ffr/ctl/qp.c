@@ -519,7 +519,7 @@ err_free:
 	return err;
 }
 
-/* What is to become of a WR that the last router had taken. */
+/* The state of the WR that the last router was carrying out, and so what this router does with it. */
 enum left_wr {
 	LEFT_NONE,   /* there was none, or the client has its completion */
 	LEFT_AGAIN,  /* nobody knows of it, and it can be carried out again, from its beginning */

@@ -212,8 +212,8 @@ void wire_ping(struct fast *f, struct wire_peer *p);
 
 /* For a carrier with a struct wire_by, while p->by is there. */
 /*
- * What is sent from the next frame on goes there. The peer's begin() must succeed from now on, so the peer has been
- * told what it needs for that by frames of the stream, which it reads before OVER.
+ * From the next frame on, the wire sends by the carrier's stream. The peer's begin() must succeed from now on, so the
+ * peer has been told what it needs for that by frames of the TCP stream, which it reads before OVER.
  */
 void wire_over(struct fast *f, struct wire_peer *p);
 /* There may be something to read; or room to write. Not from writev() or flush(). */

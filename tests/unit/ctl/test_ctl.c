@@ -365,7 +365,7 @@ static void memory_that_stalls(void **state)
 					  sizeof(run), 1, &mr, sizeof(mr), NULL, NULL),
 				 0);
 		assert_int_equal(mr.zero_copy, i ? 0 : FF_PAGE);
-		stall_charge(g->c[0], 400000000);
+		stall_charge(g->c[0], 900000000);
 		assert_int_equal(call_place_pages(g, sock, FF_PAGE, &off), -ENOSPC);
 	}
 	g->c[0]->stall = (struct cont_stall){ 0 };

@@ -162,7 +162,7 @@ static void a_send_of_several_pieces(void **state)
 	killed_anywhere(p, true, true);
 }
 
-/* What is not signalled has no CQE that tells how far it came. */
+/* An unsignalled SEND has no CQE, from which the next router could tell how far the SEND came. */
 static void a_send_that_is_not_signalled(void **state)
 {
 	struct pair *p = *state;

@@ -32,7 +32,7 @@ static void a_nic_follows_its_life(void **state)
 		}
 }
 
-/* Whoever carries a QP gets it from SOFT and gives it back to SOFT. The way to ERR is one way. */
+/* The NIC takes a QP over in the state SOFT, and leaves it in that state. A QP that fails does not go back to CARRIED. */
 static void a_qp_follows_its_life(void **state)
 {
 	static const uint32_t may[NIC_QP_NUM_STATES] = {
