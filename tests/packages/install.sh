@@ -39,6 +39,12 @@ active() {
 	[[ $(root_run systemctl is-active "$1") == active ]]
 }
 
+# Microseconds from the start of ffr.service to the last time that it said it was alive
+alive_for() {
+	root_run systemctl show -P WatchdogTimestampMonotonic -P ActiveEnterTimestampMonotonic ffr.service |
+		{ read -r alive && read -r started && echo $((alive - started)); }
+}
+
 restarts() {
 	root_run systemctl show -P NRestarts ffr.service
 }
@@ -88,12 +94,26 @@ release() { # SUITE
 	root_run mkdir -p /run/systemd/system/ffr.service.d
 	root_run sh -c 'printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/ffr.service.d/test.conf
 		systemctl daemon-reload; systemctl restart ffr.service'
-	sleep 3 # longer than the watchdog waits
+	wait_for 60 eval '(($(alive_for) > 3000000))' || fail "it does not say that it is alive"
 	{ active ffr.service && (($(restarts) == 0)); } || fail "the watchdog ended a router that lives"
 	root_run sh -c "kill -STOP $(router_pid)"
 	wait_for 30 eval '(($(restarts) >= 1)) && active ffr.service && answers' || fail "the watchdog did not see it"
 	root_run rm -r /run/systemd/system/ffr.service.d
 	root_run systemctl daemon-reload
+
+	step "$1: many containers and many starts in ten seconds"
+	for n in {1..8}; do
+		root_run ffctl container add "many$n" >/dev/null || fail "container add"
+		wait_for 10 root_run grep -q "\"many$n\"" /run/cdi/freeflow.json || fail "many$n is no device: $(
+			root_run systemctl status ffr-cdi.path ffr-cdi.service)"
+	done
+	for n in {1..8}; do
+		root_run systemctl restart ffr-admin.socket || fail "start $n: $(root_run systemctl status ffr-admin.socket)"
+		root_run ffctl container rm "many$n" >/dev/null || fail "container rm"
+	done
+	wait_for 10 eval '! root_run grep -q many /run/cdi/freeflow.json' || fail "the last of many is a device"
+	runs ffr.service ffr-admin.socket ffr-cdi.path ffr-addresses.service || fail "not all of it runs: $(
+		root_run systemctl status ffr.service ffr-admin.socket ffr-cdi.path)"
 
 	step "$1: reload"
 	before_pid=$(root_run systemctl show -P MainPID ffr.service)
