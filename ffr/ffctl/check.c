@@ -299,7 +299,7 @@ static bool check_loaded(struct check *k)
 		else
 			finding(k->f, FINDING_PROBLEM, NULL,
 				"it has loaded %s, which is not the router's: by its LD_PRELOAD or "
-				"LD_LIBRARY_PATH, its RUNPATH, or a path that it names itself",
+				"LD_LIBRARY_PATH, its RUNPATH or RPATH, or a path that it names itself",
 				name);
 	}
 	mapped_close(&m);
