@@ -317,6 +317,18 @@ void fast_qp_activate(struct fast *f, struct qp *qp);
 void fast_want_near(struct container *c, struct container *to);
 /* Its WR under way waits for that meter; then it is activated. */
 void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m);
+/* The containers that pay for the WR. peer NULL: the peer is on another host, or there are several. */
+static inline struct rate_path rate_path_of(const struct qp *qp, const struct qp *peer)
+{
+	bool in = ff_op_fetches(qp->wr->opcode);
+
+	return (struct rate_path){
+		.own = qp->o.ses->cont,
+		.peer = peer ? peer->o.ses->cont : NULL,
+		.dir = in ? RATE_RX : RATE_TX,
+		.peer_dir = in ? RATE_SERVE : RATE_RX,
+	};
+}
 /* Data (not only a CQE) went to memory of that session: its program may be polling it. */
 static inline void fast_touch(struct fast *f, struct session *s)
 {

@@ -376,6 +376,47 @@ void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w)
 		meter_open(m); /* no memory: better too fast than never */
 }
 
+bool rate_pay_part(struct fast *f, struct qp *qp, const struct rate_path *p, uint64_t *want,
+		   uint32_t ops)
+{
+	struct rate_meter *m = rate_ask(f, p, &qp->wait, want);
+
+	if (m) {
+		fast_qp_throttle(f, qp, m);
+		return false;
+	}
+	rate_charge(f, p, &qp->wait, *want, ops);
+	return true;
+}
+
+bool rate_pay(struct fast *f, struct qp *qp, uint64_t bytes)
+{
+	struct rate_path path = rate_path_of(qp, NULL);
+	struct rate_meter *m;
+	uint64_t want = 1;
+
+	if (!rate_limited(&path))
+		return true;
+	m = rate_ask(f, &path, &qp->wait, &want);
+	if (m) {
+		fast_qp_throttle(f, qp, m);
+		return false;
+	}
+	rate_charge(f, &path, &qp->wait, bytes, 1);
+	return true;
+}
+
+bool rate_pay_now(struct fast *f, struct qp *qp, const struct qp *peer, uint64_t bytes)
+{
+	struct rate_path path = rate_path_of(qp, peer);
+	uint64_t want = bytes;
+
+	if (rate_ask(f, &path, &qp->wait, &want) || want < bytes)
+		return false;
+	rate_charge(f, &path, &qp->wait, bytes, 1);
+	return true;
+}
+
 uint64_t rate_forget(struct fast *f, struct rate_wait *w)
 {
 	struct rate_meter *m = w->on;

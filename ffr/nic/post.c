@@ -270,7 +270,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 		comp_send(f, qp, st, why);
 		return POST_DONE;
 	}
-	if (!requester_pay(f, qp, qp->wr->length))
+	if (!rate_pay(f, qp, qp->wr->length))
 		return POST_WAIT;
 	wr->wr_id = nic_id(nq, 0, place);
 	nq->sent[place] = *qp->wr;

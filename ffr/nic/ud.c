@@ -352,7 +352,7 @@ static enum post_result go(struct fast *f, struct nic_qp *nq)
 		return finish(f, nq, IBV_WC_LOC_PROT_ERR, why);
 	if (r != XFER_DONE)
 		return requester_not_copied(r);
-	if (!u->paid && !requester_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
+	if (!u->paid && !rate_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
 		return POST_WAIT;
 	u->paid = true;
 	if (to_nic(nq, place, buf))

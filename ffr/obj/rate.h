@@ -29,6 +29,7 @@
 
 struct container;
 struct fast;
+struct qp;
 
 #define RATE_SLACK_NS 1000000ull /* a limited container is served once in this time */
 /* At the rate; where no burst is set. What a late timer costs is made up. */
@@ -98,6 +99,17 @@ struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, struct ra
 /* It goes on; w: its place in the line, should it have to wait again, is behind others. NULL: none. */
 void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w, uint64_t bytes,
 		 uint32_t ops);
+/*
+ * The WR under way of a QP pays for bytes before they move. True: the bytes are charged. False: nothing is charged.
+ * Tell whether the QP waits for the limits then:
+ * rate_pay(): does. All bytes go out at once, as soon as any byte may: to another host, or to many receivers.
+ * rate_pay_part(): does. *want becomes the number of bytes that may move now. ops: 1 for the WR's first part, then 0.
+ * rate_pay_now(): does not. The limits must let all bytes through.
+ */
+bool rate_pay(struct fast *f, struct qp *qp, uint64_t bytes);
+bool rate_pay_part(struct fast *f, struct qp *qp, const struct rate_path *p, uint64_t *want,
+		   uint32_t ops);
+bool rate_pay_now(struct fast *f, struct qp *qp, const struct qp *peer, uint64_t bytes);
 /* Wait for it; w->go is set. */
 void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w);
 /* It waits no more, if it did: the time that it has waited for, ns. */

@@ -398,18 +398,6 @@ static INLINED uint8_t *quick_there(struct quick *c, const struct qp *peer,
 	return quick_spot(c, peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length, access);
 }
 
-/* The limits let all of it through now; it is charged. */
-static __attribute__((noinline)) bool quick_consent(struct fast *f, struct qp *qp, struct qp *peer)
-{
-	struct rate_path path = requester_path(qp, peer);
-	uint64_t want = qp->wr->length;
-
-	if (rate_ask(f, &path, &qp->wait, &want) || want < qp->wr->length)
-		return false;
-	rate_charge(f, &path, &qp->wait, want, 1);
-	return true;
-}
-
 #define OP(x)	  (1u << FF_OP_##x)
 #define QUICK_OPS (OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM) | OP(READ))
 
@@ -458,7 +446,7 @@ static INLINED bool quick_as(struct fast *f, struct qp *qp, const bool by_view)
 		break;
 	}
 	if (!c.there || ((to->cont->limited || peer->o.ses->cont->limited) &&
-			 (c.num_views || !quick_consent(f, qp, peer))))
+			 (c.num_views || !rate_pay_now(f, qp, peer, wr->length))))
 		return false;
 	FF_PROBE2(copy__begin, qp->qp_num, wr->length);
 	if (c.num_views) {

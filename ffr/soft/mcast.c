@@ -429,7 +429,7 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 	uint64_t moved = 0;
 
 	if (sq->mcast.step == MCAST_PAY) {
-		if (!requester_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
+		if (!rate_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
 			return POST_WAIT;
 		sq->mcast.step = MCAST_HERE;
 	}

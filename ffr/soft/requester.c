@@ -97,10 +97,9 @@ void requester_resume(struct fast *f, struct soft_qp *sq)
 
 bool requester_consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t total)
 {
-	struct rate_path path = requester_path(qp, peer);
+	struct rate_path path = rate_path_of(qp, peer);
 	struct xfer *x = &qp->soft->req.x;
 	uint64_t want = total - x->done;
-	struct rate_meter *m;
 
 	if (!rate_limited(&path)) {
 		x->limit = 0;
@@ -108,30 +107,9 @@ bool requester_consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t 
 	}
 	if (x->limit && (x->done < x->limit || x->limit == total))
 		return true;
-	m = rate_ask(f, &path, &qp->wait, &want);
-	if (m) {
-		fast_qp_throttle(f, qp, m);
+	if (!rate_pay_part(f, qp, &path, &want, !x->limit))
 		return false;
-	}
-	rate_charge(f, &path, &qp->wait, want, !x->limit);
 	x->limit = x->done + want;
-	return true;
-}
-
-bool requester_pay(struct fast *f, struct qp *qp, uint64_t total)
-{
-	struct rate_path path = requester_path(qp, NULL);
-	struct rate_meter *m;
-	uint64_t want = 1;
-
-	if (!rate_limited(&path))
-		return true;
-	m = rate_ask(f, &path, &qp->wait, &want);
-	if (m) {
-		fast_qp_throttle(f, qp, m);
-		return false;
-	}
-	rate_charge(f, &path, &qp->wait, total, 1);
 	return true;
 }
 

@@ -442,19 +442,6 @@ enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, 
 void xfer_reset(struct fast *f, struct xfer *x);
 
 /* ---- requester.c ---- */
-/* The containers that pay for the WR. peer NULL: the peer is on another host, or there are several. */
-static inline struct rate_path requester_path(const struct qp *qp, const struct qp *peer)
-{
-	bool in = ff_op_fetches(qp->wr->opcode);
-
-	return (struct rate_path){
-		.own = qp->o.ses->cont,
-		.peer = peer ? peer->o.ses->cont : NULL,
-		.dir = in ? RATE_RX : RATE_TX,
-		.peer_dir = in ? RATE_SERVE : RATE_RX,
-	};
-}
-
 /* Count the bytes of a finished WR in the peer's statistics. */
 static inline void requester_served(struct qp *qp, struct qp *peer)
 {
@@ -484,8 +471,6 @@ static inline bool requester_may_run(const struct requester *r)
  * limits.
  */
 bool requester_consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t total);
-/* Do the sender's limits let the whole WR through, to many or to another host? False: the QP waits for the limits. */
-bool requester_pay(struct fast *f, struct qp *qp, uint64_t total);
 /* Put the requester on a list of those that wait; the caller sets the state and the timer. */
 void requester_wait_on(struct soft_qp *sq, struct soft_list *list);
 /* The copy has not ended: what a send op returns. */

@@ -206,7 +206,7 @@ static enum post_result away(struct fast *f, struct qp *qp)
 	}
 	if (to->epoch && to->peer && to->peer->tcp) {
 		grh_to(&sq->ud, &to->gid[0]);
-		if (!sq->ud.paid && !requester_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
+		if (!sq->ud.paid && !rate_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
 			return POST_WAIT;
 		sq->ud.paid = true;
 		r = remote_ud_send(f, qp, to);

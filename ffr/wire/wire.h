@@ -189,11 +189,11 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 void wire_detach(struct fast *f, struct wire_peer *p, const char *why);
 /* rq has something to send to its peer; it is asked for it when there is room. */
 void wire_tx(struct fast *f, struct remote_qp *rq);
-/* It has not. */
+/* The QP has nothing to send any more: take it out of the line. */
 void wire_tx_forget(struct remote_qp *rq);
-/* Are there frames of its in the batch that is being collected? What would end it waits for the next one. */
+/* Has the batch that is being collected frames of the QP? What would end the QP waits for the next batch. */
 bool wire_batch_has(const struct remote_qp *rq);
-/* These are not given back to it: they are forgotten. */
+/* Forget the QP's frames in the batch: they are not given back to the QP. */
 void wire_batch_forget(struct remote_qp *rq);
 /* The frame that is coming in is not for it any more: the rest is thrown away, and what part of it waits for
  * is now waited for as with XFER_WAIT. */
