@@ -35,7 +35,7 @@ struct remote {
 	uint8_t num_gids;
 	uint16_t lid;
 	struct wire_peer *peer; /* its host's; NULL: not known, or it is on this host */
-	struct remote_nic {	/* by which of its host's NICs it goes; remote/remote.c */
+	struct remote_nic {	/* by which of its host's NICs it goes; wire/nics.c */
 		const struct wire_peer *peer; /* who said so, in that connection, of that epoch; */
 		uint32_t generation, epoch;   /* an answer of another one is void */
 		uint32_t index;

@@ -110,12 +110,14 @@ struct carrier_use {
 };
 
 struct backend_ops;
+struct wire_dev;
 
 /* A fast thread's software device (backend.h), and the carriers beside it. */
 struct backend {
 	const struct backend_ops *ops;
 	struct fast *f;
 	void *priv;
+	struct wire_dev *wire; /* the frames to other hosts; wire/wire.h. NULL before open() */
 	const struct carrier_use *carriers; /* of this host; NULL: none */
 	uint32_t num_open;		    /* how many of the carriers are open */
 };

@@ -166,7 +166,7 @@ struct fast_host {
 	 * same any more. */
 	void (*cm_frames)(struct fast_host *h);
 	void *cm_arg; /* cm_frames' */
-	/* Another host asks, or answers, whether a container runs (remote/runs.c). */
+	/* Another host asks, or answers, whether a container runs (wire/runs.c). */
 	void (*runs_frames)(struct fast_host *h);
 	void *runs_arg; /* runs_frames' */
 	/* A session has to be closed for what it did. */

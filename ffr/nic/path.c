@@ -42,7 +42,7 @@ static enum nic_path path_to_host(struct fast *f, const struct container *c, str
 		return PATH_UNKNOWN;
 	if (!has_nic_in(p, net))
 		return PATH_SOFT;
-	n = remote_nic(f, there);
+	n = wire_nic_of(f, there);
 	if (n < 0)
 		return PATH_UNKNOWN;
 	*to = p->nic[n].gid;

@@ -18,7 +18,7 @@
  * Any host of the cluster may ask, about any number. A host learns no more than whether that
  * container runs, and makes the owner look at most QUESTIONS_MAX times a second.
  *
- * Tests: unit/orch/test_claim.c, system/claim.sh, unit/remote/test_runs.c
+ * Tests: unit/orch/test_claim.c, system/claim.sh, unit/wire/test_runs.c
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
 #include "ffr/peer/peer.h"
-#include "ffr/remote/runs.h"
+#include "ffr/wire/runs.h"
 
 #define CLAIM_PATIENCE 4000 /* ms */
 #define CLAIM_TICK     20   /* ms between two looks whether there is a connection */
@@ -91,7 +91,7 @@ static bool claim_try(struct claim *c)
 		if (!err)
 			peer_want(c->peer);
 	} else if (c->sent_in != c->peer->generation) {
-		err = remote_runs_ask(f, c->peer, c->container, c->epoch, c->number);
+		err = wire_runs_ask(f, c->peer, c->container, c->epoch, c->number);
 		if (!err)
 			c->sent_in = c->peer->generation;
 	}
@@ -217,7 +217,7 @@ static void reply(struct orch *o, const struct runs_frame *fr, enum wire_runs co
 	struct fast *f = wire_thread(o);
 
 	fast_lock(f->host);
-	remote_runs_tell(f, fr, code);
+	wire_runs_tell(f, fr, code);
 	fast_unlock(f->host);
 }
 
@@ -274,7 +274,7 @@ static void on_frames(uv_async_t *a)
 
 	for (;;) {
 		fast_lock(f->host);
-		more = remote_runs_take(f, &fr);
+		more = wire_runs_take(f, &fr);
 		fast_unlock(f->host);
 		if (!more)
 			return;
@@ -323,7 +323,7 @@ void orch_claim_stop(struct orch *o)
 		claim_end(c, -ECANCELED, "was not asked: the router ends");
 	fast_lock(f->host);
 	f->host->runs_frames = NULL;
-	while (remote_runs_take(f, &fr))
+	while (wire_runs_take(f, &fr))
 		peer_put(fr.peer);
 	fast_unlock(f->host);
 	uv_close((uv_handle_t *)&o->runs_frames, orch_on_handle_closed);

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* Messages of QPs that are under way at once begin with few places and get more. */
 #define WINDOW_FIRST 8u
@@ -125,7 +124,7 @@ void remote_stall(struct fast *f, struct remote_qp *rq)
 /* Is the buffer part of the batch that is being collected? */
 static bool is_out(struct fast *f, const struct remote_qp *rq)
 {
-	const struct wire_dev *d = &soft_dev(f)->wire;
+	const struct wire_dev *d = wire_dev(f);
 
 	return rq->out.x.call && d->collecting && rq->out.batch == d->batch;
 }
@@ -133,7 +132,7 @@ static bool is_out(struct fast *f, const struct remote_qp *rq)
 /* Let go of what was read ahead. */
 static void out_reset(struct fast *f, struct remote_qp *rq)
 {
-	struct wire_dev *d = &soft_dev(f)->wire;
+	struct wire_dev *d = wire_dev(f);
 
 	if (is_out(f, rq)) { /* at most one for each frame of a batch */
 		d->kept[d->num_kept++] = rq->out.x.call;
@@ -213,7 +212,7 @@ void remote_announce(struct fast *f, struct qp *qp)
 /* It is in x->call->buf. */
 static enum next fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
-	rq->out.batch = soft_dev(f)->wire.batch;
+	rq->out.batch = wire_dev(f)->batch;
 	fr->iov[0] = (struct iovec){ rq->out.x.call->buf, rq->out.x.buf_len };
 	fr->num_iov = 1;
 	fr->h.len = rq->out.x.buf_len;
@@ -530,138 +529,6 @@ bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, s
 	default:
 		return true;
 	}
-}
-
-/* ---- NICs of both hosts -------------------------------------------------------------------------------- */
-
-/*
- * A router tells of each of its NICs in a frame: which it is (code) of how many (msn), its GID and network, and the
- * router's own UD QP (src_qpn, tag: its Q_Key) with a number that nobody else is told, which is to be in front of the
- * peer's datagrams (offset). All 0: there is no such QP. Told again, the number is another one: datagrams with the
- * former are lost.
- */
-static struct wire_hdr about_nic(const struct fast_host *h, const struct wire_peer *p, uint32_t i)
-{
-	const struct host_nic *nic = &h->nic[i];
-	struct wire_hdr to = { .type = WIRE_NIC };
-
-	memcpy(to.nic.gid, &nic->gid, sizeof(to.nic.gid));
-	to.code = (uint8_t)i;
-	to.msn = h->num_nics ? h->num_nics : 1;
-	memcpy(to.nic.net, nic->net, sizeof(to.nic.net));
-	if (nic->ud_qpn && p->nic_ud_in) {
-		to.src_qpn = nic->ud_qpn;
-		to.tag = nic->ud_qkey;
-		to.offset = p->nic_ud_in;
-	}
-	return to;
-}
-
-static bool has_ud(const struct fast_host *h)
-{
-	for (uint32_t i = 0; i < h->num_nics; i++)
-		if (h->nic[i].ud_qpn)
-			return true;
-	return false;
-}
-
-void remote_tell_again(struct fast *f, struct wire_peer *p)
-{
-	const struct fast_host *host = f->host;
-	struct wire_hdr h;
-
-	p->nic_ud_in = 0;
-	if (has_ud(host) && getrandom(&p->nic_ud_in, sizeof(p->nic_ud_in), GRND_NONBLOCK) !=
-				    (ssize_t)sizeof(p->nic_ud_in))
-		p->nic_ud_in = 0;
-	for (uint32_t i = 0; !i || i < host->num_nics; i++) {
-		h = about_nic(host, p, i);
-		wire_send(f, p, &h, NULL);
-	}
-}
-
-void remote_tell(struct fast *f, struct wire_peer *p)
-{
-	memset(p->nic, 0, sizeof(p->nic));
-	p->num_nics = p->nics_told = 0;
-	p->nic_told = false;
-	remote_tell_again(f, p);
-}
-
-void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
-{
-	uint32_t i = h->code, num = h->msn;
-	struct wire_nic *nic;
-
-	static_assert(WIRE_NICS_MAX == HOST_NICS_MAX, "protocol");
-	if (!num || num > WIRE_NICS_MAX || i >= num || (p->num_nics && num != p->num_nics))
-		return;
-	/* QPs that were told their way by what it had before keep to that */
-	nic = &p->nic[i];
-	memcpy(&nic->gid, h->nic.gid, sizeof(nic->gid));
-	memcpy(nic->net, h->nic.net, sizeof(nic->net));
-	nic->net[sizeof(nic->net) - 1] = '\0';
-	nic->ud_qpn = h->src_qpn & 0xffffff;
-	nic->ud_qkey = h->tag;
-	nic->ud_out = h->offset;
-	p->num_nics = num;
-	p->nics_told |= 1u << i;
-	p->nic_told = p->nics_told == (1u << num) - 1;
-	if (p->nic_told)
-		fast_want_work(f->host);
-}
-
-#define NIC_ASK_NS (100 * NS_PER_MS) /* an answer may be lost with its container's registration */
-
-int remote_nic(struct fast *f, struct remote *there)
-{
-	struct wire_hdr h = { .type = WIRE_NIC_ASK,
-			      .dst_cont = there->id,
-			      .dst_epoch = there->epoch };
-	const struct remote_nic *n = &there->nic;
-	struct wire_peer *p = there->peer;
-
-	if (!p || !p->tcp || !p->nic_told)
-		return -EAGAIN;
-	if (p->num_nics <= 1)
-		return 0;
-	if (n->peer == p && n->generation == p->generation && n->epoch == there->epoch &&
-	    n->index < p->num_nics)
-		return (int)n->index;
-	if ((!n->asked || f->now >= n->asked + NIC_ASK_NS) && !wire_send(f, p, &h, NULL))
-		there->nic.asked = f->now;
-	return -EAGAIN;
-}
-
-void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct container *c)
-{
-	struct wire_hdr h = {
-		.type = WIRE_NIC_OF, .src_cont = c->id, .src_epoch = c->epoch, .msn = c->nic
-	};
-
-	wire_send(f, p, &h, NULL);
-}
-
-void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
-{
-	const struct container *c;
-
-	LIST_FOREACH(c, &f->host->containers, entry)
-		if (c->id == h->dst_cont && c->epoch == h->dst_epoch)
-			remote_tell_nic_of(f, p, c);
-}
-
-void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
-{
-	struct remote *r = dir_by_id(f, h->src_cont);
-
-	if (!r || r->peer != p || r->epoch != h->src_epoch || h->msn >= p->num_nics)
-		return;
-	r->nic.peer = p;
-	r->nic.generation = p->generation;
-	r->nic.epoch = r->epoch;
-	r->nic.index = h->msn;
-	fast_want_work(f->host);
 }
 
 /* ---- what happens to hosts --------------------------------------------------------------------------- */

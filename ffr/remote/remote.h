@@ -250,10 +250,6 @@ bool remote_open(struct fast *f, struct qp *qp);
 uint64_t remote_bytes(const struct qp *qp);
 /* A frame came for a QP that another carrier has, so its peer goes by the wire: note that in qp->soft->met. */
 void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-/*
- * The index, among its host's NICs, of the container's NIC; -EAGAIN: not known yet, and the carriers' work() follows.
- */
-int remote_nic(struct fast *f, struct remote *there);
 /* Is the QP's path still to the container and epoch that the QP was connected to? */
 bool remote_is_peer(const struct remote_qp *rq);
 /* The QP enters ERR (its WRs are flushed, in order), RESET, or goes. */

@@ -9,7 +9,7 @@
 
 static int open_port(struct fast *f, const void *conf)
 {
-	struct wire_dev *w = &((struct soft_dev *)f->be->priv)->wire;
+	struct wire_dev *w = wire_dev(f);
 	struct rio_dev *d;
 
 	if (f->index) /* the first thread has the wires */

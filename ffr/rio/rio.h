@@ -145,7 +145,7 @@ struct rio_dev {
 /* NULL: not on this thread */
 static inline struct rio_dev *rio_dev_of(const struct fast *f)
 {
-	return ((struct soft_dev *)f->be->priv)->wire.by_dev;
+	return wire_dev(f)->by_dev;
 }
 
 /* ---- carrier.c -------------------------------------------------------------------------------------- */

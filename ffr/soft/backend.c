@@ -34,6 +34,7 @@ static int soft_open(struct backend *be)
 	dev->random |= 1; /* 0 stays 0 */
 	mcast_init(&dev->mcast);
 	be->priv = dev;
+	be->wire = &dev->wire;
 	return 0;
 }
 
@@ -45,6 +46,7 @@ static void soft_close(struct backend *be)
 	}
 	free(be->priv);
 	be->priv = NULL;
+	be->wire = NULL;
 }
 
 void soft_describe(struct ff_query_device_resp *d)

@@ -21,7 +21,6 @@
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/soft/copy.h"
-#include "ffr/remote/runs.h"
 #include "ffr/wire/wire.h"
 
 #define SOFT_GRH_SZ 40u
@@ -39,7 +38,6 @@ struct mcast_table {
 LIST_HEAD(mcast_list, mcast_member);
 
 STAILQ_HEAD(cm_frames, cm_frame);
-#define RUNS_FRAMES 64u
 TAILQ_HEAD(ud_list, ud_held);
 TAILQ_HEAD(late_list, ud_late);
 
@@ -57,9 +55,6 @@ struct soft_dev {
 	struct cm_frames cm_in, cm_out; /* remote/cm.c */
 	uint32_t num_cm;
 	uint32_t cm_changes; /* how many connections to other hosts have begun or ended */
-	/* remote/runs.c: frames that wait for the control thread, oldest first */
-	struct runs_frame runs[RUNS_FRAMES];
-	uint32_t num_runs;
 	/* Have a NIC send a datagram of the container, with its GRH, to that host. False: no. NULL: no NIC can. */
 	bool (*ud_carry)(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
 			 const void *payload);

@@ -89,11 +89,6 @@ struct wire_tcp {
 	uint8_t pbuf[WIRE_PAYLOAD_MAX]; /* payload that has to be moved, or goes nowhere */
 };
 
-static struct wire_dev *wire_dev(struct fast *f)
-{
-	return &((struct soft_dev *)f->be->priv)->wire;
-}
-
 /* ---- the stream, or what is beside it ---------------------------------------------------------- */
 
 static ssize_t out_writev(struct fast *f, struct wire_tcp *c, const struct iovec *iov, int n)
@@ -284,7 +279,7 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 	TAILQ_INIT(&c->txq);
 	LIST_INSERT_HEAD(&wire_dev(f)->conns, c, entry);
 	p->tcp = c;
-	remote_tell(f, p);
+	wire_nics_begin(f, p);
 	if (wire_dev(f)->by)
 		wire_dev(f)->by->up(f, p);
 	remote_up(f, p);
@@ -297,7 +292,7 @@ void wire_tell_nic(struct fast *f)
 	struct wire_tcp *c;
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry)
-		remote_tell_again(f, c->peer);
+		wire_nics_tell(f, c->peer);
 }
 
 void wire_tell_nic_of(struct fast *f, const struct container *cont)
@@ -305,7 +300,7 @@ void wire_tell_nic_of(struct fast *f, const struct container *cont)
 	struct wire_tcp *c;
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry)
-		remote_tell_nic_of(f, c->peer, cont);
+		wire_nics_tell_of(f, c->peer, cont);
 }
 
 void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
@@ -641,6 +636,33 @@ static void in_goes_over(struct fast *f, struct wire_tcp *c)
 	c->readable = true;
 }
 
+/* A frame of the peer's router itself, without payload. */
+static void control(struct fast *f, struct wire_tcp *c, const struct wire_hdr *h)
+{
+	static const struct wire_hdr pong = { .type = WIRE_PONG };
+
+	switch (h->type) {
+	case WIRE_PING:
+		wire_send(f, c->peer, &pong, NULL);
+		break;
+	case WIRE_NIC:
+	case WIRE_NIC_ASK:
+	case WIRE_NIC_OF:
+		wire_nics_came(f, c->peer, h);
+		break;
+	case WIRE_RUNS_ASK:
+	case WIRE_RUNS:
+		wire_runs_came(f, c->peer, h);
+		break;
+	default:
+		break;
+	}
+	if (c->peer->by && wire_dev(f)->by->frames >> h->type & 1)
+		wire_dev(f)->by->told(f, c->peer, h);
+	if (h->type == WIRE_OVER)
+		in_goes_over(f, c);
+}
+
 static void begin(struct fast *f, struct wire_tcp *c)
 {
 	const struct wire_hdr *h = &c->h;
@@ -652,24 +674,8 @@ static void begin(struct fast *f, struct wire_tcp *c)
 	c->in_frame = true;
 	c->got = c->gathered = 0;
 	c->rq = NULL;
-	if (h->type == WIRE_PING) {
-		struct wire_hdr pong = { .type = WIRE_PONG };
-
-		wire_send(f, c->peer, &pong, NULL);
-	}
-	if (h->type == WIRE_NIC)
-		remote_told(f, c->peer, h);
-	if (h->type == WIRE_NIC_ASK)
-		remote_nic_asked(f, c->peer, h);
-	if (h->type == WIRE_NIC_OF)
-		remote_nic_told(f, c->peer, h);
-	if (h->type == WIRE_RUNS_ASK || h->type == WIRE_RUNS)
-		remote_runs_came(f, c->peer, h);
-	if (c->peer->by && wire_dev(f)->by->frames >> h->type & 1)
-		wire_dev(f)->by->told(f, c->peer, h);
-	if (h->type == WIRE_OVER)
-		in_goes_over(f, c);
 	if (h->type >= WIRE_PING) {
+		control(f, c, h);
 		c->sink = SINK_DISCARD;
 		return;
 	}

@@ -22,8 +22,10 @@
 #include <bsd/sys/queue.h>
 #include <stddef.h>
 
-struct container;
-struct fast;
+#include "ffr/fast/carrier.h"
+#include "ffr/wire/runs.h"
+
+struct remote;
 struct wire_peer;
 struct wire_io;
 struct wire_hello;
@@ -33,6 +35,7 @@ struct remote_qp;
 #define WIRE_PAYLOAD_MAX 65536u /* bytes of a REQ or a READ_DATA */
 #define WIRE_BATCH	 64u	/* frames that are offered to the socket at once */
 #define WIRE_SMALL_MAX	 8192u	/* bytes of any other frame */
+#define RUNS_FRAMES	 64u
 
 /* X(NAME, which payload it may have) */
 #define WIRE_TYPES(X)                                                                              \
@@ -48,13 +51,13 @@ struct remote_qp;
 	X(CM, WIRE_SMALL_MAX)	       /* a message of the connection manager */                   \
 	X(PING, 0)                                                                                 \
 	X(PONG, 0)                                                                                 \
-	X(NIC, 0)      /* the first frame of either side: its NIC; see remote_tell() */            \
+	X(NIC, 0)      /* the first frame of either side: its NIC; nics.c */                       \
 	X(BY, 0)       /* where its sender receives beside the stream; struct wire_by */           \
 	X(OVER, 0)     /* all that its sender sends from here on comes there */                    \
 	X(NIC_ASK, 0)  /* by which NIC does dst_cont go? */                                        \
 	X(NIC_OF, 0)   /* src_cont by msn, of its host's */                                        \
 	X(RUNS_ASK, 0) /* does dst_cont run, in dst_epoch? msn: of the question */                 \
-	X(RUNS, 0)     /* the answer about src_cont; code: enum wire_runs of remote/runs.h */
+	X(RUNS, 0)     /* the answer about src_cont; code: enum wire_runs of wire/runs.h */
 
 enum wire_type {
 #define X(name, max) WIRE_##name,
@@ -171,7 +174,7 @@ struct wire_by {
 	const char *(*why)(int err); /* a text that stays */
 };
 
-struct wire_dev { /* in struct soft_dev */
+struct wire_dev { /* f->be->wire; the software device has it */
 	LIST_HEAD(, wire_tcp) conns;
 	const struct wire_by *by; /* NULL: there is none */
 	void *by_dev;		  /* its own */
@@ -181,7 +184,15 @@ struct wire_dev { /* in struct soft_dev */
 	bool collecting;
 	struct pvm_call *kept[WIRE_BATCH];
 	unsigned num_kept;
+	/* runs.c: frames that wait for the control thread, oldest first */
+	struct runs_frame runs[RUNS_FRAMES];
+	uint32_t num_runs;
 };
+
+static inline struct wire_dev *wire_dev(const struct fast *f)
+{
+	return f->be->wire;
+}
 
 /* The backend's ops of these names (fast/backend.h). */
 int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
@@ -229,19 +240,22 @@ uint32_t wire_flush(struct fast *f);
 /* epoll tells of a connection (f->epoll_fd). */
 bool wire_ready(struct fast *f, void *what, uint32_t events); /* false: what is none of its */
 
+/* ---- frames of the routers themselves ---------------------------------------------------------- */
+
+/* nics.c: the connection is attached; tell the peer of each NIC; tell it which of them the container has. */
+void wire_nics_begin(struct fast *f, struct wire_peer *p);
+void wire_nics_tell(struct fast *f, struct wire_peer *p);
+void wire_nics_tell_of(struct fast *f, struct wire_peer *p, const struct container *c);
+/* A NIC, NIC_ASK or NIC_OF has come. */
+void wire_nics_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+/*
+ * The index, among its host's NICs, of the container's NIC; -EAGAIN: not known yet, and the carriers' work() follows.
+ */
+int wire_nic_of(struct fast *f, struct remote *there);
+/* runs.c: a RUNS_ASK or RUNS has come. */
+void wire_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+
 /* ---- what tcp.c asks of remote_*.c ------------------------------------------------------------ */
-
-/* The connection is attached: what the peer is told first of this host's NIC; what it has told of its own. */
-void remote_tell(struct fast *f, struct wire_peer *p);
-void remote_tell_again(struct fast *f, struct wire_peer *p); /* one is another one */
-void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-/* Which of them a container here has: it is asked, and told; what the peer says of its own. */
-void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct container *c);
-void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-
-/* Does a container run: asked by another host, and answered; remote/runs.c. */
-void remote_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 
 #define FRAME_IOVS 40u
 

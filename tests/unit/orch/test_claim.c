@@ -12,7 +12,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
 #include "ffr/peer/peer.h"
-#include "ffr/remote/runs.h"
+#include "ffr/wire/runs.h"
 #include "tests/rig/unit/unit.h"
 
 static struct {
@@ -118,9 +118,9 @@ static void handle_closed(uv_handle_t *h)
 #define peer_get	      world_get
 #define peer_put	      world_put
 #define peer_want	      world_want
-#define remote_runs_ask	      world_ask
-#define remote_runs_tell      world_tell
-#define remote_runs_take      world_take
+#define wire_runs_ask	      world_ask
+#define wire_runs_tell	      world_tell
+#define wire_runs_take	      world_take
 #define container_by_id	      world_container
 #define container_runs_ask    world_look
 #define fast_lock	      world_lock

@@ -200,7 +200,7 @@ static void over_comes_last(void **state)
 		.pending = by_pending,
 	};
 	static const struct wire_hdr frames[2] = { { .type = WIRE_OVER }, { .type = WIRE_PING } };
-	struct wire_dev *dev = &((struct soft_dev *)t.h[0].r.be.priv)->wire;
+	struct wire_dev *dev = t.h[0].r.be.wire;
 
 	(void)state;
 	dev->by = &by;
@@ -266,7 +266,7 @@ static const struct wire_by by_narrow = {
 
 static void attach_narrow(void)
 {
-	struct wire_dev *dev = &((struct soft_dev *)t.h[0].r.be.priv)->wire;
+	struct wire_dev *dev = t.h[0].r.be.wire;
 
 	dev->by = &by_narrow;
 	hosts_cut(&t);
@@ -277,7 +277,7 @@ static void attach_narrow(void)
 static void detach_narrow(void)
 {
 	hosts_cut(&t);
-	((struct soft_dev *)t.h[0].r.be.priv)->wire.by = NULL;
+	t.h[0].r.be.wire->by = NULL;
 }
 
 /* What a carrier has no room for waits; what it took is flushed, since the peer makes room when it hears of that. */

@@ -3,8 +3,8 @@
  * runs.h - hosts ask each other whether a container runs, before one of them takes it over.
  * [lock]
  */
-#ifndef FFR_REMOTE_RUNS_H
-#define FFR_REMOTE_RUNS_H
+#ifndef FFR_WIRE_RUNS_H
+#define FFR_WIRE_RUNS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,14 +32,14 @@ struct runs_frame {
 };
 
 /* 0; -ENOTCONN: there is no connection now; -ENOBUFS. */
-int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uint32_t epoch,
-		    uint32_t number);
+int wire_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uint32_t epoch,
+		  uint32_t number);
 /* Answer a question, if its connection is still there. */
-void remote_runs_tell(struct fast *f, const struct runs_frame *question, enum wire_runs code);
+void wire_runs_tell(struct fast *f, const struct runs_frame *question, enum wire_runs code);
 /*
  * The next frame, oldest first; who takes it calls peer_put(). False: there is none;
  * host->runs_frames() tells of more.
  */
-bool remote_runs_take(struct fast *f, struct runs_frame *fr);
+bool wire_runs_take(struct fast *f, struct runs_frame *fr);
 
 #endif

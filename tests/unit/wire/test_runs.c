@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
- * test_runs.c - ffr/remote/runs.c: a host asks another one whether a container runs; which router is not asked, and how
+ * test_runs.c - ffr/wire/runs.c: a host asks another one whether a container runs; which router is not asked, and how
  * much of one host waits.
  */
 #include <errno.h>
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/two_hosts.h"
-#include "ffr/remote/runs.h"
+#include "ffr/wire/runs.h"
 
 static struct hosts hosts, *t = &hosts;
 static unsigned told[2];
@@ -41,12 +41,12 @@ static int ask(uint32_t number)
 {
 	struct host *h = &t->h[0];
 
-	return remote_runs_ask(h->r.f, &h->other, 9, 4, number);
+	return wire_runs_ask(h->r.f, &h->other, 9, 4, number);
 }
 
 static bool take(int host, struct runs_frame *fr)
 {
-	if (!remote_runs_take(t->h[host].r.f, fr))
+	if (!wire_runs_take(t->h[host].r.f, fr))
 		return false;
 	peer_put(fr->peer);
 	return true;
@@ -65,7 +65,7 @@ static void a_question_and_its_answer(void **state)
 	assert_ptr_equal(q.peer, &t->h[1].other);
 	assert_true(q.container == 9 && q.epoch == 4 && q.number == 77);
 	assert_false(take(1, &a));
-	remote_runs_tell(t->h[1].r.f, &q, WIRE_RUNS_YES);
+	wire_runs_tell(t->h[1].r.f, &q, WIRE_RUNS_YES);
 	hosts_run(t);
 	assert_int_equal(told[0], 1);
 	assert_true(take(0, &a));
@@ -84,7 +84,7 @@ static void another_connection_gets_no_answer(void **state)
 	hosts_run(t);
 	assert_true(take(1, &q));
 	t->h[1].other.generation++;
-	remote_runs_tell(t->h[1].r.f, &q, WIRE_RUNS_NO);
+	wire_runs_tell(t->h[1].r.f, &q, WIRE_RUNS_NO);
 	hosts_run(t);
 	assert_false(take(0, &a));
 	hosts_cut(t);

@@ -5,21 +5,20 @@
  * which knows what it means. A host may have FROM_ONE frames waiting, so that no host takes the
  * others' room; what is beyond is dropped, which the asking host sees as no answer.
  *
- * Tests: unit/remote/test_runs.c
+ * Tests: unit/wire/test_runs.c
  */
-#include "ffr/remote/runs.h"
+#include "ffr/wire/runs.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "ffr/fast/internal.h"
 #include "ffr/peer/peer.h"
-#include "ffr/soft/soft.h"
+#include "ffr/wire/wire.h"
 
 #define FROM_ONE (RUNS_FRAMES / 8)
 
-int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uint32_t epoch,
-		    uint32_t number)
+int wire_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uint32_t epoch,
+		  uint32_t number)
 {
 	struct wire_hdr h = {
 		.type = WIRE_RUNS_ASK, .dst_cont = container, .dst_epoch = epoch, .msn = number
@@ -28,7 +27,7 @@ int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uin
 	return wire_send(f, p, &h, NULL);
 }
 
-void remote_runs_tell(struct fast *f, const struct runs_frame *q, enum wire_runs code)
+void wire_runs_tell(struct fast *f, const struct runs_frame *q, enum wire_runs code)
 {
 	struct wire_hdr h = { .type = WIRE_RUNS,
 			      .src_cont = q->container,
@@ -40,9 +39,9 @@ void remote_runs_tell(struct fast *f, const struct runs_frame *q, enum wire_runs
 		wire_send(f, q->peer, &h, NULL);
 }
 
-void remote_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+void wire_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
 {
-	struct soft_dev *dev = f->be->priv;
+	struct wire_dev *dev = wire_dev(f);
 	bool is_answer = h->type == WIRE_RUNS;
 	uint32_t own = 0;
 
@@ -63,9 +62,9 @@ void remote_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr
 	f->host->runs_frames(f->host);
 }
 
-bool remote_runs_take(struct fast *f, struct runs_frame *fr)
+bool wire_runs_take(struct fast *f, struct runs_frame *fr)
 {
-	struct soft_dev *dev = f->be->priv;
+	struct wire_dev *dev = wire_dev(f);
 
 	if (!dev->num_runs)
 		return false;
