@@ -35,6 +35,7 @@
 #include "ffr/cm/cm.h"
 #include "ffr/dir/dir.h"
 #include "ffr/lib/timer.h"
+#include "ffr/wire/cm.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -198,7 +199,7 @@ int cm_plain_listen(struct ctl_call *c, struct cm_id *id);
 /* The NIC knows nothing of the id any more. */
 void cm_plain_forget(struct cm_id *id);
 void cm_plain_begin(struct cm *cm, struct cm_cont *cont); /* it has just been made */
-/* host->cm_frames() has told. True: CM_TURN_NS are over, and there may be more. */
+/* host->cm_wake() has told. True: CM_TURN_NS are over, and there may be more. */
 bool cm_plain_events(struct cm *cm);
 
 /* ---- the objects ---------------------------------------------------------------------------- */
@@ -381,7 +382,9 @@ struct cm {
 	struct cm_timewait *timewait_by_comm, *timewait_by_peer; /* uthash */
 	struct cm_timewait_tenant *timewait_tenants;		 /* uthash */
 	uint32_t num_timewait;
-	uint32_t conn_changes; /* remote_cm_changes() when that was last seen to */
+	uint32_t conn_changes; /* wire_changes() when that was last seen to */
+	struct cm_queue out;   /* messages that wait for a connection; [lock] */
+	uint32_t out_changes;  /* wire_changes() when all that could go was sent */
 	uint32_t last_plain;   /* communication id of a plain peer */
 	unsigned open_handles;
 };

@@ -162,10 +162,12 @@ struct fast_host {
 	/* A container waits for another thread: fast_settle() is wanted. */
 	void (*want_near)(struct fast_host *h);
 	void *near_arg; /* want_near's */
-	/* Frames for the connection manager have come, or its connections with other hosts are not the
-	 * same any more. */
-	void (*cm_frames)(struct fast_host *h);
-	void *cm_arg; /* cm_frames' */
+	/*
+	 * Messages for the connection manager have come, or wire_changes() has grown, or a NIC has events for it. NULL:
+	 * there is no connection manager.
+	 */
+	void (*cm_wake)(struct fast_host *h);
+	void *cm_arg; /* cm_wake's */
 	/* Another host asks, or answers, whether a container runs (wire/runs.c). */
 	void (*runs_frames)(struct fast_host *h);
 	void *runs_arg; /* runs_frames' */

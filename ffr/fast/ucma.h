@@ -4,7 +4,7 @@
  * carrier that has the NIC (nic/cm/ucma.c). The carrier asks the host's kernel. A part of struct carrier.
  *
  * The control thread calls these operations, without the lock. None waits for the kernel: the kernel gets the commands
- * in the order in which they were given, and answers with events. host->cm_frames() is called when there are events.
+ * in the order in which they were given, and answers with events. host->cm_wake() is called when there are events.
  */
 #ifndef FFR_FAST_UCMA_H
 #define FFR_FAST_UCMA_H

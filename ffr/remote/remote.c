@@ -402,7 +402,7 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
 {
 	struct remote_qp *to;
 
-	if (h->type == WIRE_UD || h->type == WIRE_CM)
+	if (h->type == WIRE_UD)
 		return SINK_BUFFER;
 	if (h->type == WIRE_REQ)
 		return response_begin(f, p, h, rq);
@@ -507,15 +507,8 @@ void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_h
 bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
 		const uint8_t *payload)
 {
-	switch (h->type) {
-	case WIRE_UD:
+	if (h->type == WIRE_UD)
 		return remote_ud_recv(f, p, h, payload);
-	case WIRE_CM:
-		remote_cm_recv(f, p, h, payload);
-		return true;
-	default:
-		break;
-	}
 	if (!rq)
 		return true;
 	switch (h->type) {
@@ -540,8 +533,6 @@ void remote_up(struct fast *f, struct wire_peer *p)
 	struct soft_qp *sq, *next;
 	struct remote_qp *rq;
 
-	remote_cm_flush(f, p);
-	remote_cm_changed(f);
 	p->mcast_give_up = 0;
 	for (uint32_t i = 0; i < qps->size; i++)
 		if (qps->slot[i] && qp_is_on(qps->slot[i], f) &&
@@ -574,7 +565,6 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	}
 	if (wanted)
 		peer_want(p);
-	remote_cm_changed(f);
 }
 
 static void change_peer(struct fast *f, struct remote_qp *rq, struct wire_peer *p)
@@ -623,7 +613,6 @@ void remote_changed(struct fast *f, struct remote *r)
 		if (sq->there == r)
 			requester_resume(f, sq);
 	remote_ud_known(f, r);
-	remote_cm_known(f);
 }
 
 /* May the QP still talk to its peer? */
@@ -676,7 +665,6 @@ void remote_drained(struct fast *f, struct wire_peer *p)
 {
 	struct soft_qp *sq, *next;
 
-	remote_cm_flush(f, p);
 	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, req.waiting, next)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);
@@ -712,10 +700,12 @@ static uint32_t poll(struct fast *f)
 
 static void news(struct fast *f, struct remote *r)
 {
-	if (r)
-		remote_changed(f, r);
-	else
+	if (!r) {
 		remote_policy_changed(f);
+		return;
+	}
+	remote_changed(f, r);
+	wire_cm_known(f);
 }
 
 const struct carrier wire_carrier = {

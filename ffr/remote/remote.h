@@ -51,7 +51,6 @@
 
 #include "ffr/dir/dir.h"
 #include "ffr/peer/peer.h"
-#include "ffr/remote/cm.h"
 #include "ffr/soft/soft.h"
 #include "ffr/wire/wire.h"
 
@@ -275,16 +274,6 @@ enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct 
 void remote_fetch_needless(struct fast *f, struct remote_qp *rq, bool is_job);
 /* The QP can receive now: tell the peer, who may be waiting for that. */
 void remote_announce(struct fast *f, struct qp *qp);
-/*
- * cm.c, rdma_cm's messages. remote_cm_recv(): one has come. remote_cm_changed(): a connection has begun or ended.
- * remote_cm_flush(): the connection takes small frames. remote_cm_known(): the sender of a message may be known now.
- */
-void remote_cm_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-		    const uint8_t *msg);
-void remote_cm_changed(struct fast *f);
-void remote_cm_flush(struct fast *f, struct wire_peer *p);
-void remote_cm_known(struct fast *f);
-void remote_cm_fini(struct soft_dev *dev);
 /* Fill in the header of a frame, as far as all frames of the QP have the same. */
 void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type type);
 

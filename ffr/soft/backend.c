@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "ffr/remote/remote.h"
+#include "ffr/wire/cm.h"
 
 /* No OUI that anybody was given: the bit for locally administered ones, and "ff". */
 #define SOFT_VENDOR_ID 0x026666
@@ -27,8 +28,7 @@ static int soft_open(struct backend *be)
 	TAILQ_INIT(&dev->held);
 	TAILQ_INIT(&dev->known);
 	LIST_INIT(&dev->late);
-	STAILQ_INIT(&dev->cm_in);
-	STAILQ_INIT(&dev->cm_out);
+	cm_queue_init(&dev->wire.cm_in);
 	if (getrandom(&dev->random, sizeof(dev->random), GRND_NONBLOCK) < 0)
 		dev->random = 0;
 	dev->random |= 1; /* 0 stays 0 */
@@ -40,10 +40,8 @@ static int soft_open(struct backend *be)
 
 static void soft_close(struct backend *be)
 {
-	if (be->priv) {
+	if (be->priv)
 		remote_ud_fini(be->priv);
-		remote_cm_fini(be->priv);
-	}
 	free(be->priv);
 	be->priv = NULL;
 	be->wire = NULL;

@@ -37,7 +37,6 @@ struct mcast_table {
 };
 LIST_HEAD(mcast_list, mcast_member);
 
-STAILQ_HEAD(cm_frames, cm_frame);
 TAILQ_HEAD(ud_list, ud_held);
 TAILQ_HEAD(late_list, ud_late);
 
@@ -52,9 +51,6 @@ struct soft_dev {
 	uint32_t num_held;    /* datagrams on `held` and `known` */
 	struct soft_list late; /* QPs for which datagrams of other hosts wait */
 	uint64_t late_bytes;
-	struct cm_frames cm_in, cm_out; /* remote/cm.c */
-	uint32_t num_cm;
-	uint32_t cm_changes; /* how many connections to other hosts have begun or ended */
 	/* Have a NIC send a datagram of the container, with its GRH, to that host. False: no. NULL: no NIC can. */
 	bool (*ud_carry)(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
 			 const void *payload);

@@ -231,6 +231,7 @@ static void reap(struct fast *f)
 			continue;
 		conn_free(c);
 		peer_lost(p, why);
+		wire_cm_changed(f);
 		remote_down(f, p);
 	}
 }
@@ -282,6 +283,7 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 	wire_nics_begin(f, p);
 	if (wire_dev(f)->by)
 		wire_dev(f)->by->up(f, p);
+	wire_cm_changed(f);
 	remote_up(f, p);
 	fast_kick(f);
 	return 0;
@@ -307,7 +309,23 @@ void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
 {
 	(void)why;
 	conn_free(p->tcp);
+	wire_cm_changed(f);
 	remote_down(f, p);
+}
+
+uint32_t wire_conn(const struct wire_peer *p)
+{
+	return p && p->tcp ? p->generation : 0;
+}
+
+bool wire_has_room(const struct wire_peer *p)
+{
+	return p->tcp && !p->tcp->misc_full;
+}
+
+uint32_t wire_changes(const struct fast *f)
+{
+	return wire_dev(f)->changes;
 }
 
 uint64_t wire_heard(const struct wire_peer *p)
@@ -522,6 +540,7 @@ static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t
 	if (c->misc_full && !c->misc_len) {
 		c->misc_full = false;
 		remote_drained(f, c->peer);
+		wire_cm_changed(f);
 	}
 }
 
@@ -679,13 +698,15 @@ static void begin(struct fast *f, struct wire_tcp *c)
 		c->sink = SINK_DISCARD;
 		return;
 	}
-	c->sink = remote_begin(f, c->peer, h, &c->rq);
+	c->sink = h->type == WIRE_CM ? SINK_BUFFER : remote_begin(f, c->peer, h, &c->rq);
 }
 
 /* The frame has ended. False: not yet. */
 static bool end(struct fast *f, struct wire_tcp *c)
 {
-	if (c->sink != SINK_DISCARD && !remote_end(f, c->peer, &c->h, c->rq, c->pbuf))
+	if (c->h.type == WIRE_CM)
+		wire_cm_came(f, c->peer, &c->h, c->pbuf);
+	else if (c->sink != SINK_DISCARD && !remote_end(f, c->peer, &c->h, c->rq, c->pbuf))
 		return false;
 	FF_PROBE3(wire__in, c->rq ? c->rq->qp->qp_num : 0, c->h.type, c->h.len);
 	c->in_frame = false;

@@ -174,6 +174,12 @@ struct wire_by {
 	const char *(*why)(int err); /* a text that stays */
 };
 
+/* Messages of the connection manager that wait; cm.h */
+struct cm_queue {
+	STAILQ_HEAD(, cm_frame) list;
+	uint32_t num;
+};
+
 struct wire_dev { /* f->be->wire; the software device has it */
 	LIST_HEAD(, wire_tcp) conns;
 	const struct wire_by *by; /* NULL: there is none */
@@ -184,6 +190,8 @@ struct wire_dev { /* f->be->wire; the software device has it */
 	bool collecting;
 	struct pvm_call *kept[WIRE_BATCH];
 	unsigned num_kept;
+	struct cm_queue cm_in; /* cm.c: messages that wait for the control thread */
+	uint32_t changes;      /* wire_changes() */
 	/* runs.c: frames that wait for the control thread, oldest first */
 	struct runs_frame runs[RUNS_FRAMES];
 	uint32_t num_runs;
@@ -211,6 +219,15 @@ void wire_batch_forget(struct remote_qp *rq);
 void wire_rx_forget(struct remote_qp *rq);
 /* A small frame, copied; any thread. 0, -ENOTCONN, or -ENOBUFS: too much of that waits already. */
 int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload);
+/* The number of the connection with that host, never the same again; 0: there is none. */
+uint32_t wire_conn(const struct wire_peer *p);
+/* Would wire_send() find room? False without a connection, and on a full one until the frames that wait have gone. */
+bool wire_has_room(const struct wire_peer *p);
+/*
+ * How many times a connection to any host has ended, has begun, or has got room for small frames again.
+ * host->cm_wake() tells when it grows.
+ */
+uint32_t wire_changes(const struct fast *f);
 /* The connected peer that was told that number (nic_ud_in), which is not 0. NULL: there is none. */
 struct wire_peer *wire_peer_by_number(struct fast *f, uint64_t number);
 /* ns: when something was last received from the peer; 0: not connected. */
@@ -252,6 +269,13 @@ void wire_nics_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *
  * The index, among its host's NICs, of the container's NIC; -EAGAIN: not known yet, and the carriers' work() follows.
  */
 int wire_nic_of(struct fast *f, struct remote *there);
+/*
+ * cm.c: a message has come. wire_cm_changed(): wire_changes() grows. wire_cm_known(): the sender of a message may be
+ * known now.
+ */
+void wire_cm_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *msg);
+void wire_cm_changed(struct fast *f);
+void wire_cm_known(struct fast *f);
 /* runs.c: a RUNS_ASK or RUNS has come. */
 void wire_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 

@@ -20,6 +20,7 @@
 
 #include "ffr/lib/log.h"
 #include "ffr/fast/xrc.h"
+#include "ffr/wire/cm.h"
 #include "tests/fuzz/frame_world.h"
 #include "tests/rig/fakes/fake_pvm.h"
 
@@ -486,17 +487,23 @@ static void frame(void)
 	push_frame(&h, how);
 }
 
+static void woken(struct fast_host *h)
+{
+	(void)h;
+}
+
 /* The connection manager's: one goes out, those that came are taken. */
 static void messages(void)
 {
+	struct wire_hdr h = { .type = WIRE_CM, .len = 100 };
 	struct cm_frame *m;
 	struct remote *from;
 
 	if (w->liar.peer.tcp)
-		remote_cm_send(fast(), &w->r.cont[0], &w->liar.remote, payload, 100, true);
-	while ((m = remote_cm_take(fast(), &from))) {
+		wire_send(fast(), &w->liar.peer, &h, payload);
+	while ((m = wire_cm_take(fast(), &from))) {
 		must(from->peer == m->peer);
-		remote_cm_taken(fast(), m);
+		wire_cm_taken(fast(), m);
 	}
 }
 
@@ -645,6 +652,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	fake_pvm.full = full;
 	fake_pvm.meanwhile = meanwhile;
 	world_build();
+	fast()->host->cm_wake = woken;
 	for (w->now = NUM_LINES; w->now--;)
 		post_recv(0, w->now & 1);
 	w->now = RC;
@@ -710,6 +718,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	rest();
 	world_check();
 	check_states();
+	wire_cm_stop(fast());
 	world_tear_down();
 	free(w);
 	return 0;

@@ -427,8 +427,8 @@ void nic_ucma_changed(struct nic_dev *d)
 	if (!d->ucma)
 		return;
 	d->ucma->changes++;
-	if (d->f->host->cm_frames)
-		d->f->host->cm_frames(d->f->host);
+	if (d->f->host->cm_wake)
+		d->f->host->cm_wake(d->f->host);
 }
 
 void nic_ucma_free(struct nic_dev *d)

@@ -58,8 +58,8 @@ struct ucma_news *ucma_news_new(struct nic_ucma *u, struct ucma_id *id,
 	n->ev.event = event;
 	n->ev.status = status;
 	STAILQ_INSERT_TAIL(&u->news, n, entry);
-	if (u->d->f->host->cm_frames)
-		u->d->f->host->cm_frames(u->d->f->host);
+	if (u->d->f->host->cm_wake)
+		u->d->f->host->cm_wake(u->d->f->host);
 	return n == &id->lost ? NULL : n;
 }
 

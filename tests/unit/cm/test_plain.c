@@ -185,7 +185,7 @@ static int teardown(void **state)
 
 static void pump(void)
 {
-	g->ctl.host->cm_frames(g->ctl.host);
+	g->ctl.host->cm_wake(g->ctl.host);
 	rig_pump(g);
 }
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 /* What take_one() has from other rooms is this test's. */
-#define remote_cm_take	fake_cm_take
-#define remote_cm_taken fake_cm_taken
-#define dir_allowed	fake_dir_allowed
-#define cm_deliver	fake_cm_deliver
-#define ctl_charge	fake_ctl_charge
+#define wire_cm_take  fake_cm_take
+#define wire_cm_taken fake_cm_taken
+#define dir_allowed   fake_dir_allowed
+#define cm_deliver    fake_cm_deliver
+#define ctl_charge    fake_ctl_charge
 #include "ffr/cm/wire.c" /* NOLINT(bugprone-suspicious-include) */
 #include "tests/rig/unit/unit.h"
 
@@ -68,7 +68,7 @@ static struct cm_frame *come;
 static bool is_allowed;
 static unsigned delivered, charged;
 
-struct cm_frame *remote_cm_take(struct fast *f, struct remote **from)
+struct cm_frame *wire_cm_take(struct fast *f, struct remote **from)
 {
 	struct cm_frame *fr = come;
 
@@ -78,7 +78,7 @@ struct cm_frame *remote_cm_take(struct fast *f, struct remote **from)
 	return fr;
 }
 
-void remote_cm_taken(struct fast *f, struct cm_frame *fr)
+void wire_cm_taken(struct fast *f, struct cm_frame *fr)
 {
 	(void)f;
 	free(fr);
