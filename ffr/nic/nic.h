@@ -21,7 +21,7 @@
  *
  * There may be several NICs (struct nic_dev). From its registration on, a container has one of them: nic_of(). All
  * objects of the container are on that NIC, and each object knows its NIC. What happens to a NIC does not concern the
- * others. Routers ask each other which NIC a container has (remote/remote.c). Below, "the NIC" is the container's.
+ * others. Routers ask each other which NIC a container has (wire/nics.c). Below, "the NIC" is the container's.
  *
  * For each PD of a container there is a PD of the NIC, so a peer reaches by a QP only what the same PD has registered,
  * as on a NIC that the container has for itself. The router looks a WR's lkeys up and checks them; the NIC checks

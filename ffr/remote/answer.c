@@ -44,7 +44,7 @@ static void nak(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t off
 	rq->rx.nak_off = off;
 	rq->rx.nak_code = code;
 	rq->rx.nak_tag = rq->rx.tag;
-	wire_tx(f, rq);
+	wire_tx(f, &rq->wire);
 }
 
 void answer_nak(struct fast *f, struct remote_qp *rq, uint32_t msn, enum wire_nak code)
@@ -132,7 +132,7 @@ void response_recv_posted(struct fast *f, struct remote_qp *rq)
 		return;
 	answer_not_owed(rq);
 	rq->rx.go_due = true;
-	wire_tx(f, rq);
+	wire_tx(f, &rq->wire);
 }
 
 /* ---- acknowledgements ---------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ void response_timer(struct timer *t)
 		(struct remote_qp *)((char *)t - offsetof(struct remote_qp, rx.ack_timer));
 
 	rq->rx.dialog = 0;
-	wire_tx(rq->qp->o.ses->fast, rq);
+	wire_tx(rq->qp->o.ses->fast, &rq->wire);
 }
 
 void response_spoke(struct fast *f, struct remote_qp *rq)
@@ -212,7 +212,7 @@ bool answer_read(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
 	j->off = h->offset;
 	j->end = most && most < wr->length - j->off ? j->off + most : wr->length;
 	j->at = (struct ff_sge){ wr->remote_addr, (uint32_t)wr->length, wr->rkey };
-	wire_tx(f, rq);
+	wire_tx(f, &rq->wire);
 	return true;
 }
 
@@ -224,7 +224,7 @@ bool answer_atomic(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t 
 		return false;
 	j->is_atomic = true;
 	j->orig = orig;
-	wire_tx(f, rq);
+	wire_tx(f, &rq->wire);
 	return true;
 }
 
@@ -299,7 +299,7 @@ static enum next data_next(struct fast *f, struct remote_qp *rq, struct frame *f
 			r = remote_fetch_bytes(f, rq, &src, true, j->msn, j->off, n, fr, &why);
 		}
 	}
-	if (r == NEXT_FAULT && wire_batch_has(rq))
+	if (r == NEXT_FAULT && wire_batch_has(&rq->wire))
 		return NEXT_BATCH;
 	if (r == NEXT_FAULT) {
 		uint32_t msn = j->msn;
@@ -366,7 +366,7 @@ enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		uint32_t tag = rq->rx.tag;
 
 		/* answers that the socket does not take are to come back, and the QP in ERR gets none */
-		if (wire_batch_has(rq))
+		if (wire_batch_has(&rq->wire))
 			return NEXT_BATCH;
 		rx_to(rq, rx_has_recv(rq) ? RX_DROP_RECV : RX_DROP);
 		if (misfit)
@@ -383,10 +383,10 @@ void answer_last(struct fast *f, struct remote_qp *rq)
 {
 	struct wire_hdr h;
 
-	if (!rq->rx.ack_due || !rq->peer)
+	if (!rq->rx.ack_due || !rq->wire.peer)
 		return;
 	remote_hdr(rq, &h, WIRE_ACK);
 	h.tag = rq->rx.tag;
 	h.msn = rq->rx.msn - 1;
-	wire_send(f, rq->peer, &h, NULL);
+	wire_send(f, rq->wire.peer, &h, NULL);
 }

@@ -20,7 +20,7 @@ static void go_out(struct fast *f, struct rate_wait *w)
 	struct remote_rate *r = (struct remote_rate *)w;
 
 	count(f, r);
-	wire_tx(f, r->rq);
+	wire_tx(f, &r->rq->wire);
 }
 
 static void go_in(struct fast *f, struct rate_wait *w)
@@ -29,7 +29,7 @@ static void go_in(struct fast *f, struct rate_wait *w)
 
 	count(f, r);
 	r->rq->rx.go_due = true;
-	wire_tx(f, r->rq);
+	wire_tx(f, &r->rq->wire);
 }
 static_assert(offsetof(struct remote_rate, w) == 0, "the wait is the whole");
 

@@ -44,15 +44,15 @@ static uint32_t random32(struct fast *f)
 
 static void set_peer(struct remote_qp *rq, struct wire_peer *p)
 {
-	if (rq->peer == p)
+	if (rq->wire.peer == p)
 		return;
-	if (rq->peer) {
-		wire_tx_forget(rq);
-		wire_rx_forget(rq);
+	if (rq->wire.peer) {
+		wire_tx_forget(&rq->wire);
+		wire_rx_forget(&rq->wire);
 		LIST_REMOVE(rq, of_peer);
-		peer_put(rq->peer);
+		peer_put(rq->wire.peer);
 	}
-	rq->peer = p;
+	rq->wire.peer = p;
 	if (p) {
 		peer_get(p);
 		LIST_INSERT_HEAD(&p->qps, rq, of_peer);
@@ -150,10 +150,10 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	if (!rq)
 		return;
 	rq->incarnation++;
-	wire_tx_forget(rq);
-	wire_rx_forget(rq);
+	wire_tx_forget(&rq->wire);
+	wire_rx_forget(&rq->wire);
 	timer_cancel(&f->timers, &rq->tx.timer);
-	wire_batch_forget(rq);
+	wire_batch_forget(&rq->wire);
 	stall_end(rq);
 	remote_rate_forget(f, rq);
 	out_reset(f, rq);
@@ -204,9 +204,9 @@ void remote_announce(struct fast *f, struct qp *qp)
 	if (!rq || !route_receives(qp))
 		return;
 	rq->rx.go_due = true;
-	if (rq->peer && !rq->peer->tcp)
-		peer_want(rq->peer); /* it will be needed */
-	wire_tx(f, rq);
+	if (rq->wire.peer && !rq->wire.peer->tcp)
+		peer_want(rq->wire.peer); /* it will be needed */
+	wire_tx(f, &rq->wire);
 }
 
 /* It is in x->call->buf. */
@@ -296,8 +296,16 @@ void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type t
 
 /* ---- what the wire asks ----------------------------------------------------------------------------- */
 
-enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+static struct remote_qp *remote_of(struct wire_qp *wq)
 {
+	static_assert(offsetof(struct remote_qp, wire) == 0,
+		      "a pointer to one is a pointer to the other");
+	return (struct remote_qp *)wq;
+}
+
+static enum next next_frame(struct fast *f, struct wire_qp *wq, struct frame *fr)
+{
+	struct remote_qp *rq = remote_of(wq);
 	enum next r = response_next(f, rq, fr);
 
 	if (r == NEXT_NONE)
@@ -307,8 +315,9 @@ enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	return r;
 }
 
-void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
+static void frame_sent(struct fast *f, struct wire_qp *wq, const struct frame *fr)
 {
+	struct remote_qp *rq = remote_of(wq);
 	struct sent *s;
 
 	if (fr->num_iov && rq->out.x.call && fr->iov[0].iov_base == rq->out.x.call->buf)
@@ -323,8 +332,10 @@ void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
 	request_advance(f, rq);
 }
 
-void remote_unsent(struct remote_qp *rq, const struct frame *fr)
+static void frame_unsent(struct wire_qp *wq, const struct frame *fr)
 {
+	struct remote_qp *rq = remote_of(wq);
+
 	if (fr->incarnation != rq->incarnation)
 		return;
 	switch (fr->kind) {
@@ -375,7 +386,7 @@ static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
 	struct qp *qp = qp_here(f, h->dst_cont, h->dst_qpn);
 	struct remote_qp *rq = qp ? qp->soft->rem : NULL;
 
-	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
+	if (!rq || rq->wire.peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
 	    rq->epoch != h->src_epoch || qp->attr.dest_qp_num != h->src_qpn ||
 	    qp->o.ses->cont->epoch != h->dst_epoch)
 		return NULL;
@@ -397,15 +408,15 @@ void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
 	fast_want_work(f->host);
 }
 
-enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-		       struct remote_qp **rq)
+static enum sink frame_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			     struct wire_qp **wq)
 {
 	struct remote_qp *to;
 
 	if (h->type == WIRE_UD)
 		return SINK_BUFFER;
 	if (h->type == WIRE_REQ)
-		return response_begin(f, p, h, rq);
+		return response_begin(f, p, h, wq);
 	if (h->type == WIRE_ASK) {
 		response_asked(f, p, h);
 		return SINK_DISCARD;
@@ -433,7 +444,7 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
 		if (!request_data_settled(f, to) ||
 		    (h->type == WIRE_READ_DATA && !request_data_begin(to, h)))
 			return SINK_DISCARD;
-		*rq = to;
+		*wq = &to->wire;
 		return SINK_QP;
 	default:
 		break;
@@ -467,9 +478,10 @@ static void sink_bad(struct fast *f, struct remote_qp *rq, const struct wire_hdr
 		request_data_bad(f, rq, h->msn, why);
 }
 
-int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
-		uint32_t len, struct iovec *iov, int max, uint32_t *bytes)
+static int frame_spot(struct fast *f, struct wire_qp *wq, const struct wire_hdr *h, uint32_t off,
+		      uint32_t len, struct iovec *iov, int max, uint32_t *bytes)
 {
+	struct remote_qp *rq = remote_of(wq);
 	struct side s = sink_side(rq, h);
 	enum ff_vendor_err why = FF_VERR_NONE;
 	uint64_t n;
@@ -482,21 +494,34 @@ int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, 
 	return num;
 }
 
-enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
-				  uint32_t off, const uint8_t *buf, uint64_t *len,
-				  enum ff_vendor_err *why)
+static enum wire_put frame_put(struct fast *f, struct wire_qp *wq, const struct wire_hdr *h,
+			       uint32_t off, const uint8_t *buf, uint64_t *len,
+			       enum ff_vendor_err *why)
 {
+	struct remote_qp *rq = remote_of(wq);
 	struct side s = sink_side(rq, h);
 	struct xfer *x = h->type == WIRE_REQ ? &rq->rx.x : &rq->tx.in;
 
 	*why = FF_VERR_NONE;
-	return xfer_put(f, x, &s, h->offset + off, buf, len, why);
+	switch (xfer_put(f, x, &s, h->offset + off, buf, len, why)) {
+	case XFER_DONE:
+		return PUT_DONE;
+	case XFER_MORE:
+	case XFER_NEXT:
+		return PUT_LATER;
+	case XFER_WAIT:
+		return PUT_WAIT;
+	default:
+		return PUT_FAULT;
+	}
 }
 
-void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
-		       enum xfer_result r, enum ff_vendor_err why)
+static void frame_put_failed(struct fast *f, struct wire_qp *wq, const struct wire_hdr *h,
+			     uint32_t off, enum wire_put r, enum ff_vendor_err why)
 {
-	if (r != XFER_WAIT)
+	struct remote_qp *rq = remote_of(wq);
+
+	if (r != PUT_WAIT)
 		sink_bad(f, rq, h, why);
 	else if (h->type == WIRE_REQ)
 		response_wait(f, rq, h->offset + off);
@@ -504,12 +529,14 @@ void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_h
 		request_data_later(f, rq, h->msn, h->offset + off);
 }
 
-bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
-		const uint8_t *payload)
+static bool frame_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		      struct wire_qp *wq, const uint8_t *payload)
 {
+	struct remote_qp *rq = remote_of(wq);
+
 	if (h->type == WIRE_UD)
 		return remote_ud_recv(f, p, h, payload);
-	if (!rq)
+	if (!wq)
 		return true;
 	switch (h->type) {
 	case WIRE_REQ:
@@ -526,7 +553,7 @@ bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, s
 
 /* ---- what happens to hosts --------------------------------------------------------------------------- */
 
-void remote_up(struct fast *f, struct wire_peer *p)
+static void host_up(struct fast *f, struct wire_peer *p)
 {
 	const struct qp_table *qps = &f->host->qps;
 	struct soft_dev *dev = soft_dev(f);
@@ -545,11 +572,11 @@ void remote_up(struct fast *f, struct wire_peer *p)
 		if (rq->tx.phase == REM_WAIT || rq->tx.una != rq->tx.tail)
 			remote_resume(f, rq);
 		if (rq->rx.rnr_owed || rq->rx.nak_due || rq->rx.ack_due || rq->rx.go_due)
-			wire_tx(f, rq);
+			wire_tx(f, &rq->wire);
 	}
 }
 
-void remote_down(struct fast *f, struct wire_peer *p)
+static void host_down(struct fast *f, struct wire_peer *p)
 {
 	struct remote_qp *rq;
 	bool wanted = false;
@@ -570,7 +597,7 @@ void remote_down(struct fast *f, struct wire_peer *p)
 static void change_peer(struct fast *f, struct remote_qp *rq, struct wire_peer *p)
 {
 	set_peer(rq, p);
-	if (!rq->is_queued && !rq->out.awaited) /* else poll() looks whether it is in line */
+	if (!rq->wire.is_queued && !rq->out.awaited) /* else poll() looks whether it is in line */
 		out_leave(f, rq);
 }
 
@@ -601,12 +628,12 @@ void remote_changed(struct fast *f, struct remote *r)
 			continue;
 		}
 		change_peer(f, rq, r->peer);
-		if (!rq->peer && rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
+		if (!rq->wire.peer && rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
 			/* nobody would tell it of the end of that connection */
 			remote_no_answer(f, rq);
 		else if (rq->tx.phase == REM_MAP)
 			remote_mapped(f, rq);
-		else if (rq->peer && rq->tx.una != rq->tx.tail && rq->tx.phase == REM_WAIT)
+		else if (rq->wire.peer && rq->tx.una != rq->tx.tail && rq->tx.phase == REM_WAIT)
 			remote_resume(f, rq);
 	}
 	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, req.waiting, next)
@@ -661,7 +688,7 @@ void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gi
 	}
 }
 
-void remote_drained(struct fast *f, struct wire_peer *p)
+static void host_drained(struct fast *f, struct wire_peer *p)
 {
 	struct soft_qp *sq, *next;
 
@@ -669,6 +696,20 @@ void remote_drained(struct fast *f, struct wire_peer *p)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);
 }
+
+const struct wire_ops remote_wire_ops = {
+	.next = next_frame,
+	.sent = frame_sent,
+	.unsent = frame_unsent,
+	.begin = frame_begin,
+	.spot = frame_spot,
+	.put = frame_put,
+	.put_failed = frame_put_failed,
+	.end = frame_end,
+	.up = host_up,
+	.down = host_down,
+	.drained = host_drained,
+};
 
 /* ---- turns ------------------------------------------------------------------------------------------ */
 
@@ -680,14 +721,14 @@ static uint32_t poll(struct fast *f)
 	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
 		if (rq->out.awaited && !xfer_is_busy(&rq->out.x)) {
 			rq->out.awaited = false;
-			wire_tx(f, rq);
-			if (!rq->is_queued)
+			wire_tx(f, &rq->wire);
+			if (!rq->wire.is_queued)
 				out_leave(f, rq);
 			work++;
 		}
 		if (response_stalls(rq) && !xfer_is_busy(&rq->rx.x)) {
 			response_stalled(f, rq);
-			wire_tx(f, rq);
+			wire_tx(f, &rq->wire);
 			work++;
 		}
 		if (request_settled(f, rq))

@@ -43,8 +43,9 @@
  * refuses, or does not know in time, the requester asks the peer's router by a PROBE, which has no data. The peer's
  * router answers for its own memory, and a refusal has the same consequences as on one host.
  *
- * The room ffr/remote/ may use wire/, soft/ and the rooms that these may use. soft/ and wire/ call it, which are
- * circles that tests/lint/rooms names. Runner of the first thread; the control thread, by the lock.
+ * The room ffr/remote/ may use wire/, soft/ and the rooms that these may use. The wire calls it by struct wire_ops.
+ * soft/ calls it, too, a circle that tests/lint/rooms names. Runner of the first thread; the control thread, by the
+ * lock.
  */
 #ifndef FFR_REMOTE_REMOTE_H
 #define FFR_REMOTE_REMOTE_H
@@ -223,14 +224,13 @@ struct remote_out {
 };
 
 struct remote_qp {
+	struct wire_qp wire; /* the host of the peer's container, and the QP's place in line there */
 	struct qp *qp;
-	uint32_t cont, epoch;	/* the peer's container */
-	struct wire_peer *peer; /* the host of that container; NULL: not known */
+	uint32_t cont, epoch; /* the peer's container */
 	LIST_ENTRY(remote_qp) of_peer;
-	TAILQ_ENTRY(remote_qp) queued; /* on the connection's queue: the QP has something to send */
 	LIST_ENTRY(remote_qp)
 	stalled; /* rx.x (RX_STALL) or out.x waits for memory behind a process */
-	bool is_queued, is_stalled;
+	bool is_stalled;
 	uint32_t incarnation; /* grows when all that was under way is forgotten */
 	struct remote_tx tx;  /* req.c */
 	struct remote_rx rx;  /* resp.c, answer.c */
@@ -256,6 +256,7 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush);
 void remote_free(struct fast *f, struct qp *qp);
 void remote_stall(struct fast *f, struct remote_qp *rq);
 extern const struct carrier wire_carrier;
+extern const struct wire_ops remote_wire_ops;
 /*
  * The directory tells of a change; f is the first thread. See news() in fast/carrier.h, mcast_changed() in
  * fast/backend.h.
@@ -357,7 +358,7 @@ void step_read_threw(struct remote_qp *rq, uint32_t msn, uint64_t off);
 
 /* A REQ comes in. Returns where its payload goes. */
 enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-			 struct remote_qp **rq);
+			 struct wire_qp **wq);
 /* An ASK comes in: tell the peer what became of the message. */
 void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 bool response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);

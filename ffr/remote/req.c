@@ -37,7 +37,7 @@ static void begin_try(struct fast *f, struct remote_qp *rq)
 {
 	uint64_t t = ack_timeout(rq->qp);
 
-	rq->tx.heard = rq->peer ? wire_heard(rq->peer) : 0;
+	rq->tx.heard = rq->wire.peer ? wire_heard(rq->wire.peer) : 0;
 	rq->tx.try_ends = t ? f->now + t : 0;
 	rq->tx.is_unknown = false;
 }
@@ -177,8 +177,8 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	s->probe = !rq->tx.is_met && !qp_is_reliable(qp);
 	if (s->done && rq->tx.una + 1 == rq->tx.tail)
 		request_advance(f, rq);
-	else if (rq->peer && rq->peer->tcp)
-		wire_tx(f, rq);
+	else if (rq->wire.peer && rq->wire.peer->tcp)
+		wire_tx(f, &rq->wire);
 	else if (rq->tx.phase == REM_RUN)
 		remote_no_answer(f, rq);
 	return POST_SENT;
@@ -194,7 +194,7 @@ static const char *by(const struct qp *qp)
 {
 	const struct remote_qp *rq = qp->soft->rem;
 
-	return wire_carried_by(rq ? rq->peer : NULL);
+	return wire_carried_by(rq ? rq->wire.peer : NULL);
 }
 
 const struct send_ops remote_send = {
@@ -265,7 +265,7 @@ void request_advance(struct fast *f, struct remote_qp *rq)
 		qp->last_work = f->now;
 	}
 	if (rq->tx.nxt != rq->tx.tail)
-		wire_tx(f, rq);
+		wire_tx(f, &rq->wire);
 }
 
 /* Message msn ends with that status; what comes before it is done. */
@@ -321,8 +321,8 @@ void remote_no_answer(struct fast *f, struct remote_qp *rq)
 
 	rq->tx.phase = REM_WAIT;
 	go_back(rq, rq->tx.una);
-	if (rq->peer && !rq->peer->tcp)
-		peer_want(rq->peer);
+	if (rq->wire.peer && !rq->wire.peer->tcp)
+		peer_want(rq->wire.peer);
 	if (qp_is_reliable(rq->qp))
 		watch_on(f, rq);
 	else if (!waits)
@@ -343,7 +343,7 @@ void remote_resume(struct fast *f, struct remote_qp *rq)
 {
 	bool again = rq->tx.phase != REM_RNR && rq->tx.phase != REM_LATER;
 
-	if (!rq->peer || !rq->peer->tcp) {
+	if (!rq->wire.peer || !rq->wire.peer->tcp) {
 		if (rq->tx.una != rq->tx.tail)
 			remote_no_answer(f, rq);
 		return;
@@ -352,7 +352,7 @@ void remote_resume(struct fast *f, struct remote_qp *rq)
 	if (again)
 		go_back(rq, rq->tx.una);
 	watch_on(f, rq);
-	wire_tx(f, rq);
+	wire_tx(f, &rq->wire);
 }
 
 void request_go(struct fast *f, struct remote_qp *rq)
@@ -369,7 +369,7 @@ void remote_mapped(struct fast *f, struct remote_qp *rq)
 {
 	rq->tx.phase = REM_RUN;
 	watch_on(f, rq);
-	wire_tx(f, rq);
+	wire_tx(f, &rq->wire);
 }
 
 /* All before `end` is done, but what fetches. */
@@ -407,7 +407,7 @@ static void fetched(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t
 	if (s->got < (ff_op_is_word(s->wr.opcode) ? sizeof(uint64_t) : s->wr.length)) {
 		if (part) { /* the next one */
 			go_back(rq, msn);
-			wire_tx(f, rq);
+			wire_tx(f, &rq->wire);
 		}
 		return;
 	}
@@ -418,7 +418,7 @@ static void fetched(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t
 	/* its responder is in order: what was before it is done, and needs no ACK */
 	fast_data_to(f, rq->qp->o.ses);
 	request_advance(f, rq);
-	wire_tx(f, rq); /* a fence, or the number of fetches, may have held something back */
+	wire_tx(f, &rq->wire); /* a fence, or the number of fetches, may have held something back */
 }
 
 /*
@@ -505,14 +505,14 @@ void request_timer(struct timer *t)
 	}
 	if (rq->tx.is_unknown) /* news may have made it send again since: that is not another try */
 		rq->tx.phase = REM_WAIT;
-	if (rq->tx.phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->tx.heard &&
+	if (rq->tx.phase == REM_RUN && rq->wire.peer && wire_heard(rq->wire.peer) > rq->tx.heard &&
 	    f->now - rq->tx.answered_at < PATIENCE) {
 		rq->tx.retry_left += rq->tx.silent; /* it had no time for us */
 		rq->tx.silent = 0;
 		rq->tx.ask = f->now - rq->tx.answered_at >= ack_timeout(rq->qp);
 		rq->tx.step_asked = false; /* again */
 		watch(f, rq);
-		wire_tx(f, rq);
+		wire_tx(f, &rq->wire);
 		return;
 	}
 	rq->qp->stats.retries++;
@@ -521,13 +521,13 @@ void request_timer(struct timer *t)
 		return;
 	}
 	begin_try(f, rq);
-	if (!remote_is_peer(rq) || !rq->peer || !rq->peer->tcp) {
+	if (!remote_is_peer(rq) || !rq->wire.peer || !rq->wire.peer->tcp) {
 		remote_no_answer(f, rq);
 	} else if (rq->tx.phase == REM_RUN) { /* nothing at all is heard */
 		rq->tx.silent++;
-		wire_ping(f, rq->peer);
+		wire_ping(f, rq->wire.peer);
 		watch_on(f, rq);
-		wire_tx(f, rq);
+		wire_tx(f, &rq->wire);
 	} else {
 		remote_resume(f, rq);
 	}
@@ -775,7 +775,7 @@ void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn)
 	if (rq->tx.una == rq->tx.nxt && !rq->tx.off)
 		step_anew(rq);
 	else if (rq->tx.step)
-		wire_tx(f, rq);
+		wire_tx(f, &rq->wire);
 }
 
 static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
@@ -858,7 +858,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 	case NAK_SEQ:
 		step_told(rq, h->msn, h->offset);
 		go_back_to(rq, h->msn, h->offset);
-		wire_tx(f, rq);
+		wire_tx(f, &rq->wire);
 		break;
 	case NAK_BUSY: /* its GO, or a look after a time that only a lost GO is waited for */
 		rq->tx.answered_at = f->now;
@@ -874,7 +874,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 			answered(f, rq);
 		if (more && rq->tx.phase == REM_RUN) {
 			watch(f, rq);
-			wire_tx(f, rq);
+			wire_tx(f, &rq->wire);
 			break;
 		}
 		begin_try(f, rq);

@@ -168,7 +168,7 @@ static struct remote_qp *responder_of(struct fast *f, const struct wire_peer *p,
 	if (!qp->soft->rem && !qp->dest)
 		route_resolve(f, qp);
 	rq = qp->soft->rem;
-	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
+	if (!rq || rq->wire.peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
 	    rq->epoch != h->src_epoch)
 		return NULL;
 	if (rq->rx.state == RX_CLOSED) {
@@ -314,7 +314,7 @@ static void again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 		response_fetch_again(f, rq, h);
 	else if ((h->flags & WIRE_LAST) && qp_is_reliable(rq->qp)) {
 		rq->rx.ack_due = true;
-		wire_tx(f, rq);
+		wire_tx(f, &rq->wire);
 	}
 }
 
@@ -340,7 +340,7 @@ static bool goes_on(struct fast *f, struct remote_qp *rq, const struct wire_hdr 
 }
 
 enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-			 struct remote_qp **out)
+			 struct wire_qp **out)
 {
 	struct remote_qp *rq = responder_of(f, p, h);
 	int32_t ahead;
@@ -373,7 +373,7 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 		return SINK_DISCARD;
 	if (!ff_op_fetches(h->opcode))
 		remote_rate_charge(f, rq, REMOTE_RATE_RECV, RATE_RX, h->len, !h->offset);
-	*out = rq;
+	*out = &rq->wire;
 	return SINK_QP;
 }
 
@@ -395,7 +395,7 @@ void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 	if (h->flags & WIRE_STEP ||
 	    !ff_op_fetches(h->opcode)) { /* its ACK may be on the way, behind much else */
 		rq->rx.ack_due = true;
-		wire_tx(f, rq);
+		wire_tx(f, &rq->wire);
 		return;
 	}
 	if (!answer_is_due(rq, h->msn))
@@ -414,7 +414,7 @@ void response_recv_gone(struct fast *f, struct remote_qp *rq)
 	if (!rx_has_recv(rq))
 		return;
 	rx_unmatch(rq);
-	wire_rx_forget(rq);
+	wire_rx_forget(&rq->wire);
 	answer_nak(f, rq, rq->rx.msn, NAK_RETRY);
 }
 
@@ -459,7 +459,7 @@ static void next_message(struct fast *f, struct remote_qp *rq, bool ack)
 		rq->rx.ack_due = true;
 		rq->rx.done = f->now;
 		if (!hold)
-			wire_tx(f, rq);
+			wire_tx(f, &rq->wire);
 	}
 }
 

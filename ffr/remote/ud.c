@@ -99,7 +99,7 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 	switch (send_to(f, qp->o.ses->cont, to->peer, &h, qp->soft->ud.gathered)) {
 	case 0:
 		break;
-	case -ENOBUFS: /* remote_drained() */
+	case -ENOBUFS: /* wire_ops.drained() follows */
 		return POST_WAIT;
 	default:
 		qp->stats.ud_drops++;

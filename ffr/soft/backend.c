@@ -10,7 +10,6 @@
 #include <sys/random.h>
 
 #include "ffr/remote/remote.h"
-#include "ffr/wire/cm.h"
 
 /* No OUI that anybody was given: the bit for locally administered ones, and "ff". */
 #define SOFT_VENDOR_ID 0x026666
@@ -23,12 +22,11 @@ static int soft_open(struct backend *be)
 	if (!dev)
 		return -ENOMEM;
 	LIST_INIT(&dev->unreachable);
-	LIST_INIT(&dev->wire.conns);
+	wire_init(&dev->wire, &remote_wire_ops);
 	LIST_INIT(&dev->stalled);
 	TAILQ_INIT(&dev->held);
 	TAILQ_INIT(&dev->known);
 	LIST_INIT(&dev->late);
-	cm_queue_init(&dev->wire.cm_in);
 	if (getrandom(&dev->random, sizeof(dev->random), GRND_NONBLOCK) < 0)
 		dev->random = 0;
 	dev->random |= 1; /* 0 stays 0 */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * tcp.c - frames over a stream between two routers. [lock], on the runner.
- * Neighbours: peer.c brings connections about, peer/io.c is the stream, remote_*.c make and take
- * frames.
+ * Neighbours: peer/ brings connections about, peer/io.c is the stream, remote/ makes and takes the frames of QPs
+ * (struct wire_ops).
  *
  * Sending. QPs that have something to send wait in line; each in turn is asked for one frame, until
  * a batch is full, which goes out with one system call straight from the programs' memory. What the
@@ -25,10 +25,13 @@
 #include <string.h>
 
 #include "ffr/abi/ff_probe.h"
-#include "ffr/mem/shadow.h"
-#include "ffr/remote/remote.h"
-#include "ffr/peer/io.h"
+#include "ffr/fast/internal.h"
+#include "ffr/fast/pvm.h"
 #include "ffr/lib/log.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/peer/io.h"
+#include "ffr/peer/peer.h"
+#include "ffr/wire/cm.h"
 
 #define BATCH_FRAMES WIRE_BATCH
 #define BATCH_BYTES  (256u * 1024)
@@ -52,6 +55,7 @@ enum out {
 struct wire_tcp {
 	LIST_ENTRY(wire_tcp) entry;
 	struct fast *f;
+	const struct wire_ops *ops; /* wire_dev.ops */
 	struct wire_peer *peer;
 	struct wire_io *io;
 	bool readable, writable;
@@ -65,7 +69,7 @@ struct wire_tcp {
 
 	/* sending */
 	enum out out;
-	TAILQ_HEAD(, remote_qp) txq;
+	TAILQ_HEAD(, wire_qp) txq;
 	uint8_t *cut; /* rest of a frame that was cut; [sizeof(struct wire_hdr) + WIRE_PAYLOAD_MAX] */
 	uint32_t cut_off, cut_len;
 	uint8_t *misc; /* small frames; [MISC_MAX] */
@@ -83,8 +87,8 @@ struct wire_tcp {
 		rest; /* bytes that have come and are being moved to their place, in rbuf or pbuf */
 	uint32_t rest_len;
 	enum sink sink;
-	struct remote_qp *rq; /* SINK_QP: NULL when the QP has gone */
-	uint32_t rpos, rlen;  /* bytes of rbuf that are not handled yet */
+	struct wire_qp *wq;  /* SINK_QP: NULL when the QP has gone */
+	uint32_t rpos, rlen; /* bytes of rbuf that are not handled yet */
 	uint8_t rbuf[RX_BUF];
 	uint8_t pbuf[WIRE_PAYLOAD_MAX]; /* payload that has to be moved, or goes nowhere */
 };
@@ -140,7 +144,7 @@ static const char *in_why(struct fast *f, const struct wire_tcp *c, int err)
 struct batch {
 	struct wire_tcp *conn; /* whose; NULL: none is being collected */
 	struct frame frame[BATCH_FRAMES];
-	struct remote_qp *rq[BATCH_FRAMES];
+	struct wire_qp *wq[BATCH_FRAMES];
 	uint32_t len[BATCH_FRAMES]; /* with the header */
 	struct iovec iov[BATCH_IOVS];
 	unsigned num, num_iov;
@@ -163,26 +167,33 @@ static void settled(struct fast *f)
 static void unsend(struct fast *f, struct batch *b, unsigned sent)
 {
 	for (unsigned i = b->num; i-- > sent;) {
-		if (!b->rq[i])
+		if (!b->wq[i])
 			continue;
-		remote_unsent(b->rq[i], &b->frame[i]);
-		wire_tx(f, b->rq[i]);
+		b->conn->ops->unsent(b->wq[i], &b->frame[i]);
+		wire_tx(f, b->wq[i]);
 	}
 }
 
-bool wire_batch_has(const struct remote_qp *rq)
+void wire_init(struct wire_dev *d, const struct wire_ops *ops)
+{
+	LIST_INIT(&d->conns);
+	cm_queue_init(&d->cm_in);
+	d->ops = ops;
+}
+
+bool wire_batch_has(const struct wire_qp *wq)
 {
 	for (unsigned i = 0; batch.conn && i < batch.num; i++)
-		if (batch.rq[i] == rq)
+		if (batch.wq[i] == wq)
 			return true;
 	return false;
 }
 
-void wire_batch_forget(struct remote_qp *rq)
+void wire_batch_forget(struct wire_qp *wq)
 {
 	for (unsigned i = 0; batch.conn && i < batch.num; i++)
-		if (batch.rq[i] == rq)
-			batch.rq[i] = NULL;
+		if (batch.wq[i] == wq)
+			batch.wq[i] = NULL;
 }
 
 /* ---- life --------------------------------------------------------------------------------------- */
@@ -199,12 +210,12 @@ static void conn_free(struct wire_tcp *c)
 {
 	struct fast *f = c->f;
 	struct wire_peer *p = c->peer;
-	struct remote_qp *rq;
+	struct wire_qp *wq;
 
-	if (c->rq)
-		wire_rx_forget(c->rq);
-	while ((rq = TAILQ_FIRST(&c->txq)))
-		wire_tx_forget(rq);
+	if (c->wq)
+		wire_rx_forget(c->wq);
+	while ((wq = TAILQ_FIRST(&c->txq)))
+		wire_tx_forget(wq);
 	if (p->by)
 		wire_dev(f)->by->down(f, p, c->dead && !c->ending);
 	timer_cancel(&f->timers, &c->timer);
@@ -232,7 +243,7 @@ static void reap(struct fast *f)
 		conn_free(c);
 		peer_lost(p, why);
 		wire_cm_changed(f);
-		remote_down(f, p);
+		wire_dev(f)->ops->down(f, p);
 	}
 }
 
@@ -272,6 +283,7 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 		return err;
 	}
 	c->f = f;
+	c->ops = wire_dev(f)->ops;
 	c->peer = p;
 	c->io = io;
 	c->readable = c->writable = true;
@@ -284,7 +296,7 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 	if (wire_dev(f)->by)
 		wire_dev(f)->by->up(f, p);
 	wire_cm_changed(f);
-	remote_up(f, p);
+	c->ops->up(f, p);
 	fast_kick(f);
 	return 0;
 }
@@ -310,7 +322,7 @@ void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
 	(void)why;
 	conn_free(p->tcp);
 	wire_cm_changed(f);
-	remote_down(f, p);
+	wire_dev(f)->ops->down(f, p);
 }
 
 uint32_t wire_conn(const struct wire_peer *p)
@@ -385,23 +397,23 @@ static void look(struct timer *t)
 
 /* ---- sending -------------------------------------------------------------------------------------- */
 
-void wire_tx(struct fast *f, struct remote_qp *rq)
+void wire_tx(struct fast *f, struct wire_qp *wq)
 {
-	struct wire_tcp *c = rq->peer ? rq->peer->tcp : NULL;
+	struct wire_tcp *c = wq->peer ? wq->peer->tcp : NULL;
 
-	if (!c || rq->is_queued)
+	if (!c || wq->is_queued)
 		return;
-	rq->is_queued = true;
-	TAILQ_INSERT_TAIL(&c->txq, rq, queued);
+	wq->is_queued = true;
+	TAILQ_INSERT_TAIL(&c->txq, wq, queued);
 	fast_kick(f); /* the control thread may have asked for it */
 }
 
-void wire_tx_forget(struct remote_qp *rq)
+void wire_tx_forget(struct wire_qp *wq)
 {
-	if (!rq->is_queued)
+	if (!wq->is_queued)
 		return;
-	rq->is_queued = false;
-	TAILQ_REMOVE(&rq->peer->tcp->txq, rq, queued);
+	wq->is_queued = false;
+	TAILQ_REMOVE(&wq->peer->tcp->txq, wq, queued);
 }
 
 int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload)
@@ -430,7 +442,7 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 /* Collect frames. */
 static void collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 {
-	struct remote_qp *rq;
+	struct wire_qp *wq;
 
 	b->conn = c;
 	b->num = b->num_iov = 0;
@@ -449,23 +461,23 @@ static void collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 	}
 	b->old = b->bytes;
 	while (b->num < BATCH_FRAMES && b->bytes < BATCH_BYTES &&
-	       b->num_iov + 1 + FRAME_IOVS <= BATCH_IOVS && (rq = TAILQ_FIRST(&c->txq))) {
+	       b->num_iov + 1 + FRAME_IOVS <= BATCH_IOVS && (wq = TAILQ_FIRST(&c->txq))) {
 		struct frame *fr = &b->frame[b->num];
 		enum next r;
 
 		fr->num_iov = 0;
-		r = remote_next(f, rq, fr);
+		r = c->ops->next(f, wq, fr);
 		if (r == NEXT_BATCH)
 			return;
 		if (r != NEXT_FRAME) {
-			wire_tx_forget(rq);
+			wire_tx_forget(wq);
 			continue;
 		}
 		/* the next one's turn */
-		TAILQ_REMOVE(&c->txq, rq, queued);
-		TAILQ_INSERT_TAIL(&c->txq, rq, queued);
-		FF_PROBE3(wire__out, rq->qp->qp_num, fr->h.type, fr->h.len);
-		b->rq[b->num] = rq;
+		TAILQ_REMOVE(&c->txq, wq, queued);
+		TAILQ_INSERT_TAIL(&c->txq, wq, queued);
+		FF_PROBE3(wire__out, fr->h.src_qpn, fr->h.type, fr->h.len);
+		b->wq[b->num] = wq;
 		b->len[b->num] = (uint32_t)sizeof(fr->h) + fr->h.len;
 		b->bytes += b->len[b->num];
 		b->iov[b->num_iov++] = (struct iovec){ &fr->h, sizeof(fr->h) };
@@ -534,12 +546,12 @@ static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t
 	unsend(f, b, sent);
 	/* last, for they may change what is to be sent */
 	for (unsigned i = 0; i < sent; i++)
-		if (b->rq[i])
-			remote_sent(f, b->rq[i], &b->frame[i]);
+		if (b->wq[i])
+			c->ops->sent(f, b->wq[i], &b->frame[i]);
 	b->conn = NULL;
 	if (c->misc_full && !c->misc_len) {
 		c->misc_full = false;
-		remote_drained(f, c->peer);
+		c->ops->drained(f, c->peer);
 		wire_cm_changed(f);
 	}
 }
@@ -624,16 +636,16 @@ static uint32_t tx(struct fast *f, struct wire_tcp *c)
 
 /* ---- receiving ------------------------------------------------------------------------------------ */
 
-void wire_rx_forget(struct remote_qp *rq)
+void wire_rx_forget(struct wire_qp *wq)
 {
-	struct wire_tcp *c = rq->peer ? rq->peer->tcp : NULL;
+	struct wire_tcp *c = wq->peer ? wq->peer->tcp : NULL;
 
-	if (!c || c->rq != rq)
+	if (!c || c->wq != wq)
 		return;
-	c->rq = NULL;
+	c->wq = NULL;
 	c->sink = SINK_DISCARD;
 	if (c->is_held)
-		remote_put_failed(c->f, rq, &c->h, c->got, XFER_WAIT, FF_VERR_NONE);
+		c->ops->put_failed(c->f, wq, &c->h, c->got, PUT_WAIT, FF_VERR_NONE);
 	c->got += c->gathered;
 	c->gathered = 0;
 }
@@ -692,13 +704,13 @@ static void begin(struct fast *f, struct wire_tcp *c)
 	}
 	c->in_frame = true;
 	c->got = c->gathered = 0;
-	c->rq = NULL;
+	c->wq = NULL;
 	if (h->type >= WIRE_PING) {
 		control(f, c, h);
 		c->sink = SINK_DISCARD;
 		return;
 	}
-	c->sink = h->type == WIRE_CM ? SINK_BUFFER : remote_begin(f, c->peer, h, &c->rq);
+	c->sink = h->type == WIRE_CM ? SINK_BUFFER : c->ops->begin(f, c->peer, h, &c->wq);
 }
 
 /* The frame has ended. False: not yet. */
@@ -706,11 +718,11 @@ static bool end(struct fast *f, struct wire_tcp *c)
 {
 	if (c->h.type == WIRE_CM)
 		wire_cm_came(f, c->peer, &c->h, c->pbuf);
-	else if (c->sink != SINK_DISCARD && !remote_end(f, c->peer, &c->h, c->rq, c->pbuf))
+	else if (c->sink != SINK_DISCARD && !c->ops->end(f, c->peer, &c->h, c->wq, c->pbuf))
 		return false;
-	FF_PROBE3(wire__in, c->rq ? c->rq->qp->qp_num : 0, c->h.type, c->h.len);
+	FF_PROBE3(wire__in, c->wq ? c->h.dst_qpn : 0, c->h.type, c->h.len);
 	c->in_frame = false;
-	c->rq = NULL;
+	c->wq = NULL;
 	return true;
 }
 
@@ -718,21 +730,21 @@ static bool end(struct fast *f, struct wire_tcp *c)
 static bool put(struct fast *f, struct wire_tcp *c)
 {
 	while (c->rest_len && c->sink == SINK_QP) {
-		struct remote_qp *rq = c->rq;
+		struct wire_qp *wq = c->wq;
 		uint64_t len = c->rest_len;
 		enum ff_vendor_err why;
-		enum xfer_result r = remote_put_bytes(f, rq, &c->h, c->got, c->rest, &len, &why);
+		enum wire_put r = c->ops->put(f, wq, &c->h, c->got, c->rest, &len, &why);
 
 		c->got += (uint32_t)len;
 		c->rest += len;
 		c->rest_len -= (uint32_t)len;
-		if (r == XFER_MORE || r == XFER_NEXT)
+		if (r == PUT_LATER)
 			return false;
-		if (r == XFER_DONE)
+		if (r == PUT_DONE)
 			continue;
-		c->rq = NULL;
+		c->wq = NULL;
 		c->sink = SINK_DISCARD;
-		remote_put_failed(f, rq, &c->h, c->got, r, why);
+		c->ops->put_failed(f, wq, &c->h, c->got, r, why);
 	}
 	c->got += c->rest_len;
 	c->rest_len = 0;
@@ -759,9 +771,9 @@ static bool is_gathered(struct fast *f, struct wire_tcp *c, uint32_t n)
 		return c->gathered;
 	if (n == left_of(c))
 		return false;
-	num = remote_spot(f, c->rq, &c->h, c->got, n, iov, FRAME_IOVS, &bytes);
+	num = c->ops->spot(f, c->wq, &c->h, c->got, n, iov, FRAME_IOVS, &bytes);
 	if (num < 0) {
-		c->rq = NULL;
+		c->wq = NULL;
 		c->sink = SINK_DISCARD;
 	}
 	return !num;
@@ -845,9 +857,9 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 	if (left && c->sink == SINK_QP) {
 		n = c->gathered ?
 			    0 :
-			    remote_spot(f, c->rq, &c->h, c->got, left, iov, FRAME_IOVS, &bytes);
+			    c->ops->spot(f, c->wq, &c->h, c->got, left, iov, FRAME_IOVS, &bytes);
 		if (n < 0) {
-			c->rq = NULL;
+			c->wq = NULL;
 			c->sink = SINK_DISCARD;
 			n = 0;
 		} else if (!n) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * wire.h - frames between routers, and what the wire and the QPs of the software device ask of each other.
- * tcp.c moves frames; req.c, resp.c, answer.c and ud.c of remote/ know what they mean. Everything [lock].
+ * wire.h - frames between routers. tcp.c moves frames; nics.c, runs.c and cm.c have those that concern no QP; remote/
+ * knows what the frames of QPs mean. Everything [lock].
  *
- * The room ffr/wire/ may use fast/, mem/, peer/ and dir/. It asks remote/ for frames and gives it what comes, a circle
- * that tests/lint/rooms names. Runner of the first thread.
+ * The room ffr/wire/ may use fast/, mem/, peer/ and dir/. It asks the QPs above it by struct wire_ops. Runner of the
+ * first thread.
  *
  * A frame is a header and hdr.len bytes. All QPs of two hosts share one connection, so no QP may
  * hold it up: a frame's payload goes straight to its memory or is thrown away, now, and who has more
@@ -30,7 +30,7 @@ struct wire_peer;
 struct wire_io;
 struct wire_hello;
 struct wire_tcp;
-struct remote_qp;
+struct wire_ops;
 
 #define WIRE_PAYLOAD_MAX 65536u /* bytes of a REQ or a READ_DATA */
 #define WIRE_BATCH	 64u	/* frames that are offered to the socket at once */
@@ -182,6 +182,7 @@ struct cm_queue {
 
 struct wire_dev { /* f->be->wire; the software device has it */
 	LIST_HEAD(, wire_tcp) conns;
+	const struct wire_ops *ops;
 	const struct wire_by *by; /* NULL: there is none */
 	void *by_dev;		  /* its own */
 	/* Frames are being collected, and may have pointers to buffers of calls: these stay until the
@@ -202,21 +203,33 @@ static inline struct wire_dev *wire_dev(const struct fast *f)
 	return f->be->wire;
 }
 
+void wire_init(struct wire_dev *d, const struct wire_ops *ops);
 /* The backend's ops of these names (fast/backend.h). */
 int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 		const struct wire_hello *theirs);
 void wire_detach(struct fast *f, struct wire_peer *p, const char *why);
-/* rq has something to send to its peer; it is asked for it when there is room. */
-void wire_tx(struct fast *f, struct remote_qp *rq);
+/*
+ * A QP as the wire knows it: what has frames to send to a host, and takes frames of that host. remote/ has it in its
+ * struct remote_qp.
+ */
+struct wire_qp {
+	struct wire_peer *peer;	     /* NULL: not known */
+	TAILQ_ENTRY(wire_qp) queued; /* on the connection's queue: the QP has something to send */
+	bool is_queued;
+};
+/* The QP has something to send to its peer; it is asked for it when there is room. */
+void wire_tx(struct fast *f, struct wire_qp *wq);
 /* The QP has nothing to send any more: take it out of the line. */
-void wire_tx_forget(struct remote_qp *rq);
+void wire_tx_forget(struct wire_qp *wq);
 /* Has the batch that is being collected frames of the QP? What would end the QP waits for the next batch. */
-bool wire_batch_has(const struct remote_qp *rq);
+bool wire_batch_has(const struct wire_qp *wq);
 /* Forget the QP's frames in the batch: they are not given back to the QP. */
-void wire_batch_forget(struct remote_qp *rq);
-/* The frame that is coming in is not for it any more: the rest is thrown away, and what part of it waits for
- * is now waited for as with XFER_WAIT. */
-void wire_rx_forget(struct remote_qp *rq);
+void wire_batch_forget(struct wire_qp *wq);
+/*
+ * The frame that is coming in is not for the QP any more: the rest is thrown away, and what part of it waits for is now
+ * waited for as with PUT_WAIT.
+ */
+void wire_rx_forget(struct wire_qp *wq);
 /* A small frame, copied; any thread. 0, -ENOTCONN, or -ENOBUFS: too much of that waits already. */
 int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload);
 /* The number of the connection with that host, never the same again; 0: there is none. */
@@ -279,7 +292,7 @@ void wire_cm_known(struct fast *f);
 /* runs.c: a RUNS_ASK or RUNS has come. */
 void wire_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 
-/* ---- what tcp.c asks of remote_*.c ------------------------------------------------------------ */
+/* ---- what the wire asks of QPs ----------------------------------------------------------------- */
 
 #define FRAME_IOVS 40u
 
@@ -301,42 +314,61 @@ enum next {
 	NEXT_BATCH, /* it is not for this batch, but for the next one */
 	NEXT_FAULT, /* remote_fetch_bytes() only: the memory is at fault, *why */
 };
-/* Fill in the next frame of the QP. */
-enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
-/* It was taken by the socket; it was not, and the QP is to forget that it was sent. In the reverse
- * order of remote_next(). */
-void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr);
-void remote_unsent(struct remote_qp *rq, const struct frame *fr);
 
+/* Where a frame's payload goes. */
 enum sink {
 	SINK_DISCARD,
 	SINK_BUFFER, /* keep it until it is complete: at most WIRE_SMALL_MAX bytes */
-	SINK_QP,     /* *rq knows where it goes */
+	SINK_QP,     /* the QP knows where it goes */
 };
-/* A header has come in. */
-enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-		       struct remote_qp **rq);
-/*
- * Where bytes [off, off + len) of the frame's payload go to: iovs, and their bytes in *bytes. 0: not
- * reachable by a pointer, *bytes of it: see remote_put(). -1: nowhere any more.
- */
-int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
-		uint32_t len, struct iovec *iov, int max, uint32_t *bytes);
-/* Put *len bytes of the payload where they belong. As xfer_put(); for what is neither DONE, MORE nor NEXT
- * remote_put_failed() is to be called; off: bytes that are where they belong. */
-enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
-				  uint32_t off, const uint8_t *buf, uint64_t *len,
-				  enum ff_vendor_err *why);
-void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
-		       enum xfer_result r, enum ff_vendor_err why);
-/* The frame is complete; payload: of SINK_BUFFER. rq: of SINK_QP, if it is still there. False: memory behind a
- * process keeps it; again in the next turn. */
-bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
-		const uint8_t *payload);
-/* The connection is there; is not. */
-void remote_up(struct fast *f, struct wire_peer *p);
-void remote_down(struct fast *f, struct wire_peer *p);
-/* There is room for small frames again. */
-void remote_drained(struct fast *f, struct wire_peer *p);
+
+/* What became of bytes that were to be put where they belong. */
+enum wire_put {
+	PUT_DONE,
+	PUT_LATER, /* again in the next turn, with the rest */
+	PUT_WAIT,  /* memory behind a process keeps them waiting for a worker */
+	PUT_FAULT, /* the memory is at fault */
+};
+
+/* What the wire asks of the protocol above it (remote/remote.c), on the runner. */
+struct wire_ops {
+	/* Fill in the next frame of the QP. */
+	enum next (*next)(struct fast *f, struct wire_qp *wq, struct frame *fr);
+	/*
+	 * The socket took the frame; or did not, and the QP is to forget that the frame was sent. In the reverse order
+	 * of next().
+	 */
+	void (*sent)(struct fast *f, struct wire_qp *wq, const struct frame *fr);
+	void (*unsent)(struct wire_qp *wq, const struct frame *fr);
+	/* A header has come in. *wq: of SINK_QP. */
+	enum sink (*begin)(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			   struct wire_qp **wq);
+	/*
+	 * Where bytes [off, off + len) of the frame's payload go to: iovs, and their bytes in *bytes. 0: no pointer
+	 * reaches the first *bytes bytes: see put(). -1: nowhere any more.
+	 */
+	int (*spot)(struct fast *f, struct wire_qp *wq, const struct wire_hdr *h, uint32_t off,
+		    uint32_t len, struct iovec *iov, int max, uint32_t *bytes);
+	/*
+	 * Put *len bytes of the payload where they belong; *len becomes the number that is there. put_failed() follows
+	 * PUT_WAIT and PUT_FAULT; off: bytes that are where they belong.
+	 */
+	enum wire_put (*put)(struct fast *f, struct wire_qp *wq, const struct wire_hdr *h,
+			     uint32_t off, const uint8_t *buf, uint64_t *len,
+			     enum ff_vendor_err *why);
+	void (*put_failed)(struct fast *f, struct wire_qp *wq, const struct wire_hdr *h,
+			   uint32_t off, enum wire_put r, enum ff_vendor_err why);
+	/*
+	 * The frame is complete; payload: of SINK_BUFFER. wq: of SINK_QP, if the QP is still there. False: memory behind
+	 * a process keeps the frame; again in the next turn.
+	 */
+	bool (*end)(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		    struct wire_qp *wq, const uint8_t *payload);
+	/* The connection is there; is not. The control thread may call both. */
+	void (*up)(struct fast *f, struct wire_peer *p);
+	void (*down)(struct fast *f, struct wire_peer *p);
+	/* There is room for small frames again. */
+	void (*drained)(struct fast *f, struct wire_peer *p);
+};
 
 #endif

@@ -292,7 +292,7 @@ static void frame(struct nic_rig *n, struct wire_hdr is)
 {
 	const struct qp *qp = &n->qp->qp;
 	struct wire_hdr h = is;
-	struct remote_qp *rq;
+	struct wire_qp *wq;
 
 	h.type = is.type ? is.type : WIRE_REQ;
 	h.opcode = FF_OP_SEND;
@@ -303,7 +303,7 @@ static void frame(struct nic_rig *n, struct wire_hdr is)
 	h.src_cont = is.src_cont ? is.src_cont : far.id;
 	h.src_qpn = is.src_qpn ? is.src_qpn : qp->attr.dest_qp_num;
 	h.src_epoch = is.src_epoch ? is.src_epoch : far.epoch;
-	assert_int_equal(remote_begin(n->r.f, &peer, &h, &rq), SINK_DISCARD);
+	assert_int_equal(remote_wire_ops.begin(n->r.f, &peer, &h, &wq), SINK_DISCARD);
 }
 
 /* It knows of no NIC here: nothing would come of it if this one were the NIC's. */

@@ -278,7 +278,7 @@ static void windows_wait_for_what_is_before(void **state)
 static void acks_of_another_host(void **state)
 {
 	struct wire_peer other = { 0 };
-	struct remote_qp *to = NULL;
+	struct wire_qp *to = NULL;
 	struct wire_hdr ack = {
 		.type = WIRE_ACK,
 		.dst_qpn = req.h[0].qp->qp.qp_num,
@@ -292,9 +292,9 @@ static void acks_of_another_host(void **state)
 
 	(void)state;
 	req_writes_sent(1);
-	assert_int_equal(remote_begin(req_fast, &other, &ack, &to), SINK_DISCARD);
+	assert_int_equal(remote_wire_ops.begin(req_fast, &other, &ack, &to), SINK_DISCARD);
 	hosts_expect_none(&req, 0);
-	assert_int_equal(remote_begin(req_fast, &req.h[0].other, &ack, &to), SINK_DISCARD);
+	assert_int_equal(remote_wire_ops.begin(req_fast, &req.h[0].other, &ack, &to), SINK_DISCARD);
 	req_done(0, 0);
 }
 

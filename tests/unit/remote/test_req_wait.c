@@ -144,7 +144,7 @@ static void it_is_heard(void)
 	fast_turn(req.h[1].r.f);
 	fast_bells(req_fast, ev, epoll_wait(req_fast->epoll_fd, ev, 4, 0));
 	wire_poll(req_fast);
-	assert_true(wire_heard(req_qp->peer) > req_qp->tx.heard);
+	assert_true(wire_heard(req_qp->wire.peer) > req_qp->tx.heard);
 }
 
 /*

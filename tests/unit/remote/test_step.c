@@ -106,7 +106,7 @@ static void asked_again(void **state)
 	req_next(1, WIRE_LAST);
 	fr.h = req_next(1, WIRE_STEP).h;
 	fr.incarnation = req_qp->incarnation;
-	remote_unsent(req_qp, &fr);
+	remote_wire_ops.unsent(&req_qp->wire, &fr);
 	asks(1);
 	remote_resume(req_fast, req_qp); /* on another connection */
 	step_of(1, 1);
@@ -139,7 +139,7 @@ static void unsent_frames_do_not_count(void **state)
 	(void)state;
 	thrown_away(4);
 	fr = req_next(1, WIRE_LAST);
-	remote_unsent(req_qp, &fr);
+	remote_wire_ops.unsent(&req_qp->wire, &fr);
 	step_of(1, 1);
 }
 
