@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * answer.c - what a responder says to a peer on another host: ACK, NAK, GO, and what was fetched. [lock]
- * resp.c tells what is due; wire/tcp.c asks for a frame when the QP has its turn.
+ * resp.c tells what is due; wire/tx.c asks for a frame when the QP has its turn.
  *
  * An ACK waits a moment where the program's own answer is to be expected, which takes it along. A fetch is a
  * job: jobs are answered in order, frame by frame in turn with other QPs'. What a later message is refused

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * req.c - the requester's half of a QP whose peer is on another host. [lock] remote.h has the
- * theory; fast/send.c posts here, wire/tcp.c fetches frames, remote.c brings answers.
+ * theory; fast/send.c posts here, wire/tx.c fetches frames, remote.c brings answers.
  */
 #include "ffr/abi/ff_probe.h"
 #include "ffr/remote/remote.h"

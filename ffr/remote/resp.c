@@ -2,7 +2,7 @@
 /*
  * resp.c - the responder's half of a QP whose peer is on another host: what comes in. [lock]
  * remote.h has the theory, soft/responder.c what is the same on one host; remote.c brings frames,
- * wire/tcp.c fetches them; answer.c has what is sent back.
+ * wire/tx.c fetches them; answer.c has what is sent back.
  *
  * A frame is looked at when its header is there (response_begin), before its payload comes: who sends
  * it, whether it is the next of its message and the message the next of its QP, whether it may be

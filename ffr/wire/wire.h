@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * wire.h - frames between routers. tcp.c moves frames; nics.c, runs.c and cm.c have those that concern no QP; remote/
- * knows what the frames of QPs mean. Everything [lock].
+ * wire.h - frames between routers. tcp.c, tx.c and rx.c move frames; nics.c, runs.c and cm.c have the frames that
+ * concern no QP; remote/ knows what the frames of QPs mean. Everything [lock].
  *
  * The room ffr/wire/ may use fast/, mem/, peer/ and dir/. It asks the QPs above it by struct wire_ops. Runner of the
  * first thread.
@@ -359,8 +359,8 @@ struct wire_ops {
 	void (*put_failed)(struct fast *f, struct wire_qp *wq, const struct wire_hdr *h,
 			   uint32_t off, enum wire_put r, enum ff_vendor_err why);
 	/*
-	 * The frame is complete; payload: of SINK_BUFFER. wq: of SINK_QP, if the QP is still there. False: memory behind
-	 * a process keeps the frame; again in the next turn.
+	 * The frame is complete; payload: of SINK_BUFFER. wq: of SINK_QP, if the QP is still there. False: memory
+	 * behind a process keeps the frame; again in the next turn.
 	 */
 	bool (*end)(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 		    struct wire_qp *wq, const uint8_t *payload);
