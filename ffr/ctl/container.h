@@ -37,7 +37,7 @@ struct container_ctl {
 	uv_timer_t trace;    /* admin/trace.c: when tracing ends */
 	struct sysfs *sysfs; /* NULL: its files could not be made */
 	unsigned open_handles;
-	uint64_t turn;	  /* conn.c: the turn of the loop (ctl->turn) that turn_ns is of */
+	uint64_t turn;	  /* call.c: the turn of the loop (ctl->turn) that turn_ns is of */
 	uint64_t turn_ns; /* how long the control thread has served its connections in that turn */
 	uint32_t num_silent; /* connections that have not said HELLO */
 	uint32_t num_hellos; /* of them: the keeper looks at them */

@@ -120,7 +120,7 @@ struct ctl_msg {
  */
 const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_msg *m);
 
-/* ---- connections (conn.c) -------------------------------------------------------------------- */
+/* ---- connections and their calls (conn.c, call.c) -------------------------------------------- */
 
 #define CTL_HELLOS  8u /* of a container that the keeper looks at, at a time; further ones wait */
 #define CTL_MAX_FDS 3u /* of a response */
@@ -170,7 +170,7 @@ struct ctl_later {
 	 * the container.
 	 */
 	bool is_counted;
-	/* conn.c's */
+	/* call.c's */
 	struct ctl_conn *conn;
 	const struct ctl_type *type;
 	struct ff_hdr hdr;    /* the request's */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * hello.c - HELLO and CHALLENGE: who is behind a connection, and the session that it gets. Control
- * thread; called by conn.c.
+ * thread; called by call.c.
  *
  * The keeper looks whether the process is in its container's cgroup, and whether what it hands over
  * is its own memory (keeper/clients.c). Files of /proc are read for that, which may wait for

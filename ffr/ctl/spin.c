@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * spin.c - when the control thread looks for the next request instead of sleeping. Control
- * thread; conn.c tells of each request and serves those that are found here.
+ * thread; call.c tells of each request and serves those that are found here.
  *
  * A program that sets up connections makes one call after the other, and each would wake this
  * thread, which on a virtual machine takes longer than the call. So a connection of which two

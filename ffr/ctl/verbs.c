@@ -2,7 +2,7 @@
 /*
  * verbs.c - handlers: segments, queries, PDs, channels, AHs. Control thread.
  *
- * Neighbours: hello.c, mr.c, cq.c (SRQs too), qp.c have the others; conn.c calls them.
+ * Neighbours: hello.c, mr.c, cq.c (SRQs too), qp.c have the others; call.c calls them.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  *
  * A container's own processes are in its cgroup; what the router does for them is not, and nobody but
  * the router can tell whose work it is. It measures that where it does the work: a fast thread in its
- * turns (fast/cpu.c), the control thread in its calls (ctl/conn.c).
+ * turns (fast/cpu.c), the control thread in its calls (ctl/call.c).
  *
  * The meter is a bucket (bucket.h) with a burst of CPU_BURST_NS of CPU time. Who owes some rests until
  * its burst is whole again. So a container above its limit is served seldom and for longer, not all the

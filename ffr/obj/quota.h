@@ -5,7 +5,7 @@
  *
  * Who makes something for a container charges it first, and returns it when it is gone. What is over
  * a limit is refused with -ENOMEM, as by a device of that size, and told in the log. Control calls are
- * not refused: they wait (ctl/conn.c).
+ * not refused: they wait (ctl/call.c).
  */
 #ifndef FFR_OBJ_QUOTA_H
 #define FFR_OBJ_QUOTA_H

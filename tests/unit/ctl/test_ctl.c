@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_ctl.c - ffr/ctl/conn.c: sessions over real SEQPACKET sockets. What ends the session of the client that
+ * test_ctl.c - ffr/ctl/conn.c and call.c: sessions over real SEQPACKET sockets. What ends the session of the client that
  * did it and nobody else's, and what goes with a session.
  * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
