@@ -61,6 +61,8 @@
 #define REMOTE_MANY	 1024u /* bytes of the largest WR's SGEs or inline data */
 /* The longest time to hold an ACK back, ns. Programs that sleep answer in 20 to 80 us. */
 #define REMOTE_ACK_HOLD 100000u
+/* The shortest time-out: a router may be off its CPU for longer than a NIC. */
+#define REMOTE_TIMEOUT_MIN (16 * NS_PER_MS)
 
 /* frame.kind */
 enum {
@@ -304,7 +306,6 @@ void remote_resume(struct fast *f, struct remote_qp *rq);
 void request_go(struct fast *f, struct remote_qp *rq);
 void remote_no_answer(struct fast *f, struct remote_qp *rq);
 void remote_mapped(struct fast *f, struct remote_qp *rq);
-enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 void request_timer(struct timer *t);
 /* The peer's answers. request_data_begin(): false, if the data are not wanted. */
 void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn);
@@ -324,10 +325,17 @@ bool request_settled(struct fast *f, struct remote_qp *rq);
 /* Data come. False: earlier data are still being written, and these data are dropped. */
 bool request_data_settled(struct fast *f, struct remote_qp *rq);
 bool request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+/* Message msn ends with that status; the messages before it are done. */
+void remote_fail(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ibv_wc_status st,
+		 enum ff_vendor_err why);
 /* Complete the WRs that are done, in order. */
 void request_advance(struct fast *f, struct remote_qp *rq);
 /* Nobody will answer message msn, which is not done: count the bytes of it that went out. */
 void request_unanswered(struct remote_qp *rq, uint32_t msn);
+
+/* ---- send.c --------------------------------------------------------------------------------- */
+
+enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 
 /* ---- step.c --------------------------------------------------------------------------------- */
 
