@@ -26,6 +26,7 @@
  *	host_get	host: {name, instance, wire, up, last_seen}
  *	host_list	hosts: [{name, instance, wire, up, last_seen}, ...] by rising name; next:
  *			value for `after` when there are more
+ *	host_rm		-
  *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch, active, limits,
  *			device_name, devices}; limits: {name: number, ...}; the last three are absent
  *			where nobody has set them
@@ -141,6 +142,7 @@
 	X(HOST_REGISTER, host_register, ANY, OWN, NO)                                              \
 	X(HOST_GET, host_get, ANY, ALL, ALL)                                                       \
 	X(HOST_LIST, host_list, ANY, ALL, ALL)                                                     \
+	X(HOST_RM, host_rm, ANY, NO, ALL)                                                          \
 	X(CONTAINER_ADD, container_add, ANY, OWN, ALL)                                             \
 	X(CONTAINER_SET, container_set, ANY, OWN, ALL)                                             \
 	X(CONTAINER_RM, container_rm, ANY, OWN, ALL)                                               \
@@ -209,6 +211,11 @@ enum ffo_op {
 #define FFO_FIELDS_host_list(F, op)                                                                \
 	F(op, NAME, after, OPT) /* hosts whose names sort behind it, by byte */                    \
 	F(op, UINT, limit, OPT) /* FFO_PAGE_MAX at most, which is the default */
+
+/* Forget a host that is down. EBUSY: it is up, or containers are its own. */
+#define FFO_FIELDS_host_rm(F, op)                                                                  \
+	F(op, NAME, host, REQ)                                                                     \
+	F(op, UINT, dry_run, OPT)
 
 /*
  * When they are absent: tenant is "default", mode "adaptive", host the caller's own, and there are no limits.

@@ -169,6 +169,46 @@ void host_gone(struct conn *c)
 	s->ops->host_down(s, &h, gone_down, NULL);
 }
 
+/* ---- removal --------------------------------------------------------------------------------- */
+
+static void removed(void *arg, int err, const char *why)
+{
+	struct request *r = arg;
+	const char *host = r->arg.host_rm.host;
+
+	if (err == -ENOENT)
+		request_fail(r, err, "there is no host \"%s\"", host);
+	else if (err == -EBUSY)
+		request_fail(r, err, "host %s is up: stop its router first", host);
+	request_end(r, err ? request_failed(r, err, why) : 0);
+}
+
+static void looked_for_containers(void *arg, int err, const char *why,
+				  const struct ffo_container *list, size_t n, bool more)
+{
+	struct request *r = arg;
+	struct ffo_store *s = r->ffo->store;
+
+	if (!err && n)
+		err = request_fail(r, -EBUSY,
+				   "host %s has containers, %s%s: move or remove them first",
+				   r->arg.host_rm.host, list->name, more ? " among them" : "");
+	if (!err)
+		err = request_try(r, r->arg.host_rm.dry_run);
+	if (err)
+		request_end(r, request_failed(r, err, why));
+	else
+		s->ops->host_del(s, r->arg.host_rm.host, removed, r);
+}
+
+int op_host_rm(struct request *r)
+{
+	struct ffo_store *s = r->ffo->store;
+
+	s->ops->container_list(s, r->arg.host_rm.host, 0, 1, looked_for_containers, r);
+	return REQUEST_LATER;
+}
+
 /* ---- reads ----------------------------------------------------------------------------------- */
 
 static void got_host(void *arg, int err, const char *why, const struct ffo_host *h)

@@ -252,7 +252,13 @@ struct ffo_store_ops {
 			  void *arg);
 
 	/*
-	 * The change of containers, the policy or tenants that is asked for next is only tried: it
+	 * Forget that host, until it is up again. -ENOENT; -EBUSY: it is up. The caller has looked whether it has
+	 * containers. A watch of kind HOST may go on telling it as down.
+	 */
+	void (*host_del)(struct ffo_store *s, const char *name, store_done_cb done, void *arg);
+
+	/*
+	 * The change of hosts, containers, the policy or tenants that is asked for next is only tried: it
 	 * ends as it would, with what it would give, and nothing has changed. 0, or -EOPNOTSUPP.
 	 */
 	int (*try_next)(struct ffo_store *s);
@@ -371,6 +377,7 @@ struct ffo_store_ops {
 	X(backup)                                                                                  \
 	X(host_up)                                                                                 \
 	X(host_down)                                                                               \
+	X(host_del)                                                                                \
 	X(try_next)                                                                                \
 	X(container_add)                                                                           \
 	X(container_set)                                                                           \

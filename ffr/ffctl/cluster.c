@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * cluster.c - ffctl host list, container migrate and claim, map lookup.
+ * cluster.c - ffctl host list and rm, container migrate and claim, map lookup.
  *
- * Tests: system/bad_options.sh, system/fault_tls.sh
+ * Tests: system/bad_options.sh, system/fault_tls.sh, system/host_down.sh
  */
 #include <errno.h>
 #include <getopt.h>
@@ -60,6 +60,32 @@ void cmd_host_list(int argc, char **argv)
 	}
 	table_print(t);
 	json_decref(hosts);
+}
+
+void cmd_host_rm(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "ignore", no_argument, NULL, 'g' },
+		{ "dry-run", no_argument, NULL, 'y' },
+		{ 0 },
+	};
+	json_t *request = json_pack("{s:s}", "op", "host_rm"), *answer;
+	bool ignore = false;
+	int o;
+
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (o != 'g' && o != 'y')
+			option_fail(o, argv);
+		ignore = ignore || o == 'g';
+		dry_run = dry_run || o == 'y';
+	}
+	if (optind == argc)
+		usage_fail("host rm: a host's name is missing");
+	no_more(argc, argv, optind + 1);
+	json_object_set_new(request, "host", json_string(argv[optind]));
+	answer = router_call_unless(change(request), ignore ? "ENOENT" : "");
+	dry_run_tell(answer);
+	json_decref(answer);
 }
 
 /* ---- moving containers ----------------------------------------------------------------------- */

@@ -63,6 +63,8 @@
 	X("map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY", "show what an rkey opens",    \
 	  "--tenant TENANT: the tenant of the address; default: default\n")                        \
 	X("host", "list", cmd_host_list, "", "list the hosts", "")                                 \
+	X("host", "rm", cmd_host_rm, "HOST", "forget a host that is down for good",                \
+	  "--ignore: no error if there is none\n" DRY_RUN)                                         \
 	X("store", "accept", cmd_store_accept, "", "take the store that the orchestrator has now", \
 	  "")                                                                                      \
 	X("store", "backup", cmd_store_backup, "FILE", "copy the orchestrator's store to a file",  \

@@ -10,8 +10,9 @@
 
 #define ADVICE_UFFD                                                                                \
 	"Linux 6.1 and later have it; a router in a container needs --device /dev/userfaultfd"
-#define ADVICE_HOST_DOWN                                                                           \
-	"ffctl doctor on that host; what was moved away for good: container claim --force"
+#define ADVICE_HOST_DOWN                                                                                       \
+	"ffctl doctor on that host; if it is gone for good: container claim --force for its containers, then " \
+	"ffctl host rm"
 #define ADVICE_HOST_UNREACHED "its log (journalctl SYSLOG_IDENTIFIER=ffr) has the other half"
 #define ADVICE_QUOTA	      "ffctl container set NAME raises it"
 /* What a lost orchestrator means for the host: without a fence, and with one. */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # host_down.sh - ffctl container list --all says of containers of a host that is down when that host was last seen, and not
-# that no program uses them.
+# that no program uses them. ffctl host rm forgets a host that is gone for good.
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -42,4 +42,26 @@ seen=$(op host list | sed -n 's/^hx  *down  *-  *//p')
 [[ $(active web) == "host down, last seen $seen" ]] || fail "$(op container list --all)"
 [[ $(of_json web) == "None False int" ]] || fail "$(of_json web)"
 [[ $(op container list --all -q) == web ]] || fail "-q"
+
+step "the host is gone for good"
+printf '%s\n' "orchestrator = \"unix:$D/ffo.sock\"" 'hostname = "hy"' >"$D/ffr.conf"
+start
+wait_for 30 connected || fail "no orchestrator: $(cat "$D/log" "$D/ffo.log")"
+doctor=$(ctl doctor)
+grep -q '^PROBLEM  host hx: ' <<<"$doctor" || fail "$doctor"
+ctl host rm hx 2>"$D/said" && fail "its container has no host any more"
+grep -q 'hx has containers, web: move or remove them first' "$D/said" || fail "$(cat "$D/said")"
+op container rm web || fail "container rm"
+ctl host rm hy 2>"$D/said" && fail "a host that is up was removed"
+grep -q 'hy is up' "$D/said" || fail "$(cat "$D/said")"
+ctl host rm hx --dry-run || fail "--dry-run"
+ctl host list | grep -q '^hx ' || fail "--dry-run removed it"
+ctl host rm hx || fail "host rm"
+[[ $(ctl --json host list | grep -c '"name"') == 1 ]] || fail "$(ctl host list)"
+doctor=$(ctl doctor)
+grep -q '^ok *orchestrator: ' <<<"$doctor" || fail "$doctor"
+! grep 'host hx' <<<"$doctor" || fail "the doctor looks for a host that was removed"
+ctl host rm hx 2>"$D/said"
+[[ $? == 4 ]] || fail "no such host: $(cat "$D/said")"
+ctl host rm hx --ignore || fail "--ignore"
 exit 0

@@ -23,6 +23,7 @@
 	X(HOST_PUT, "INSERT OR REPLACE INTO hosts(name, instance, wire, last_seen)"                \
 		    " VALUES(?, ?, ?, ?)")                                                         \
 	X(HOST_SEEN, "UPDATE hosts SET last_seen = ? WHERE name = ?")                              \
+	X(HOST_DEL, "DELETE FROM hosts WHERE name = ?")                                            \
 	X(HOST_GET, "SELECT " HOST_COLS " FROM hosts WHERE name = ?")                              \
 	X(HOST_LIST, "SELECT " HOST_COLS " FROM hosts WHERE name > ? ORDER BY name LIMIT ?")       \
 	X(UP_ADD, "INSERT OR REPLACE INTO ephemeral.up VALUES(?)")                                 \

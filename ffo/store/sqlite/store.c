@@ -121,6 +121,27 @@ void sqlite_host_down(struct ffo_store *base, const struct ffo_host *h, store_do
 	sqlite_work_off(s);
 }
 
+void sqlite_host_del(struct ffo_store *base, const char *name, store_done_cb done, void *arg)
+{
+	struct store *s = store_of(base);
+	int err = sqlite_begin(s);
+	struct ffo_host was;
+
+	if (err) {
+		done(arg, err, "");
+		return;
+	}
+	err = sqlite_get_host(s, name, &was);
+	if (!err && was.up)
+		err = -EBUSY;
+	if (!err)
+		err = run(s, prep(s, ST_HOST_DEL, "s", name));
+	if (!err)
+		err = sqlite_note_named(s, STORE_HOST, name);
+	done(arg, sqlite_end(s, err), "");
+	sqlite_work_off(s);
+}
+
 void sqlite_host_get(struct ffo_store *base, const char *name, store_host_cb done, void *arg)
 {
 	struct ffo_host h;

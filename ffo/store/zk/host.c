@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * host.c - hosts: that one is up here, that it is not any more, and who is up elsewhere. See
+ * host.c - hosts: that one is up here, that it is not any more, that it is forgotten, and who is up elsewhere. See
  * zks.h. The orchestrator's loop only.
  *
  * A host is up while its node hosts/<host>/up exists, which is ephemeral: two orchestrators cannot both make
@@ -459,6 +459,81 @@ void uphost_all_lost(struct zks *s, int err)
 		LIST_REMOVE(h, entry);
 		free(h);
 	}
+}
+
+/* ---- host_del ------------------------------------------------------------------------------- */
+
+struct del_call {
+	struct zks *s;
+	char path[ZK_PATH_MAX];
+	int32_t version; /* of the record that stays */
+	store_done_cb done;
+	void *arg;
+};
+
+static void del_end(struct del_call *d, int err)
+{
+	d->done(d->arg, err, err == -EACCES ? ZKS_DENIED : "");
+	free(d);
+}
+
+/* Another version: the host is up again, or somebody else has removed it. */
+static void del_written(void *arg, const struct zk_reply *r)
+{
+	del_end(arg, r->err == -ESTALE ? -EAGAIN : r->err);
+}
+
+/*
+ * The folder stays, since only an operator can make it for a host's own credentials. A host that comes up from now on
+ * writes its record behind the node that was looked for here. So either the record has another version, or
+ * what it writes comes last.
+ */
+static void del_looked(void *arg, const struct zk_reply *r)
+{
+	struct del_call *d = arg;
+	int err = r->err;
+
+	if (!err)
+		err = -EBUSY;
+	else if (err == -ENOENT)
+		err = zk_set(d->s->zk, d->path, "", 0, d->version, del_written, d);
+	if (err)
+		del_end(d, err);
+}
+
+static void del_read(void *arg, const struct zk_reply *r)
+{
+	struct del_call *d = arg;
+	char up[ZK_PATH_MAX];
+	int err = r->err;
+
+	if (!err && !r->len)
+		err = -ENOENT;
+	if (!err) {
+		d->version = r->stat.version;
+		zks_up_path(strrchr(d->path, '/') + 1, up);
+		err = zk_exists(d->s->zk, up, false, del_looked, d);
+	}
+	if (err)
+		del_end(d, err);
+}
+
+void zks_host_del(struct ffo_store *base, const char *name, store_done_cb done, void *arg)
+{
+	struct zks *s = zks_of(base);
+	int err;
+	struct del_call *d = zks_call_new(s, sizeof(*d), &err);
+
+	if (!d) {
+		done(arg, err, "");
+		return;
+	}
+	*d = (struct del_call){ .s = s, .done = done, .arg = arg };
+	host_path(name, d->path);
+	zk_sync(s->zk, NULL, NULL);
+	err = zk_get(s->zk, d->path, false, del_read, d);
+	if (err)
+		del_end(d, err);
 }
 
 /* ---- host_list ------------------------------------------------------------------------------ */

@@ -189,6 +189,11 @@ static void f_host_down(struct ffo_store *s, const struct ffo_host *h, store_don
 	end_held(down, fails() ? -EIO : 0);
 }
 
+static void f_host_del(struct ffo_store *s, const char *name, store_done_cb done, void *arg)
+{
+	DONE(host_del, name);
+}
+
 static int f_try_next(struct ffo_store *s)
 {
 	return fails() ? -EOPNOTSUPP : store_sqlite.try_next(INNER(s));

@@ -66,7 +66,38 @@ static void test_host_again(void **state)
 	json_decref(ask_ok(t, 1, "'map_publish','maps':[[%u,5,1,0,4096,7,0,5,1]]", c.id));
 }
 
+/* A host that is gone for good is forgotten, unless it is up or containers are its own. */
+static void test_host_rm(void **state)
+{
+	struct test *t = *state;
+	json_t *msg;
+
+	router(t, 0);
+	router(t, 1);
+	hello(t, 2);
+	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
+	ask_err(t, 2, "EBUSY", "'host_rm','host':'h0'");
+	ask_err(t, 2, "EBUSY", "'host_rm','host':'h1'");
+	ask_err(t, 2, "ENOENT", "'host_rm','host':'h9'");
+	close(t->fd[0]);
+	t->fd[0] = -1;
+	wait_conns(t, 2);
+	msg = ask(t, 2, "{\"op\":\"host_rm\",\"id\":7,\"host\":\"h0\"}");
+	assert_string_equal(json_string_value(json_object_get(msg, "message")),
+			    "host h0 has containers, a: move or remove them first");
+	json_decref(msg);
+	json_decref(ask_ok(t, 2, "'container_rm','name':'a'"));
+	ask_err(t, 2, "EINVAL", "'host_rm','host':'h0','dry_run':2");
+	json_decref(ask_ok(t, 2, "'host_rm','host':'h0','dry_run':1"));
+	expect_host(t, 2, "h0", false);
+	json_decref(ask_ok(t, 2, "'host_rm','host':'h0'"));
+	ask_err(t, 2, "ENOENT", "'host_get','host':'h0'");
+	assert_int_equal(count(ask_ok(t, 2, "'host_list'"), "hosts"), 1);
+	json_decref(ask_ok(t, 2, "'host_register','host':'h0'"));
+	expect_host(t, 2, "h0", true);
+}
+
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_hosts), FFO_T(test_host_again));
+	return UNIT_RUN(FFO_T(test_hosts), FFO_T(test_host_again), FFO_T(test_host_rm));
 }

@@ -213,6 +213,12 @@ static void what_is_a_hosts_own(void **state)
 	assert_true(two_end.c.active && !strcmp(two_end.c.host, "h1"));
 	web = two_end.c;
 	assert_int_equal(TWO_CALL(&op, container_del, rig_container, &web), 0);
+	/* A host that is gone for good is forgotten by an operator only; it keeps its place. */
+	assert_int_equal(two_host_down(&t->a, "h0", "i0"), 0);
+	assert_int_equal(TWO_CALL(&t->b, host_del, rig_done, "h0"), -EACCES);
+	assert_int_equal(TWO_CALL(&op, host_del, rig_done, "h0"), 0);
+	assert_int_equal(TWO_CALL(&op, host_get, rig_host, "h0"), -ENOENT);
+	assert_int_equal(two_host_up(&t->a, "h0", "i0"), 0);
 
 	rig_close(&op);
 	assert_int_equal(remove_secrets(), 0);

@@ -111,6 +111,25 @@ static void sessions_expire(void **state)
 	two_unwatch(&w);
 }
 
+/* Forgotten by another orchestrator than the one that had it; its folder stays, and it can come back. */
+static void one_is_forgotten(void **state)
+{
+	struct two *t = *state;
+
+	assert_int_equal(TWO_CALL(&t->b, host_del, rig_done, "h0"), -ENOENT);
+	assert_int_equal(two_host_up(&t->a, "h0", "i0"), 0);
+	assert_int_equal(TWO_CALL(&t->b, host_del, rig_done, "h0"), -EBUSY);
+	assert_int_equal(two_host_down(&t->a, "h0", "i0"), 0);
+	assert_int_equal(TWO_CALL(&t->b, host_del, rig_done, "h0"), 0);
+	assert_int_equal(TWO_CALL(&t->a, host_get, rig_host, "h0"), -ENOENT);
+	assert_int_equal(TWO_CALL(&t->a, host_list, rig_hosts, "", 10), 0);
+	assert_int_equal(two_end.count, 0);
+	assert_int_equal(TWO_CALL(&t->a, host_del, rig_done, "h0"), -ENOENT);
+	assert_int_equal(two_host_up(&t->b, "h0", "i1"), 0);
+	assert_int_equal(TWO_CALL(&t->a, host_get, rig_host, "h0"), 0);
+	assert_true(two_end.h.up);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +137,7 @@ int main(void)
 		TWO_TEST(a_dead_one_is_replaced),
 		TWO_TEST(a_killed_one_is_replaced),
 		TWO_TEST(sessions_expire),
+		TWO_TEST(one_is_forgotten),
 	};
 
 	return two_run(tests);
