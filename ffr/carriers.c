@@ -8,13 +8,19 @@
 #include "ffr/remote/remote.h"
 #include "ffr/rio/rio.h"
 
-void carriers_choose(const struct ffr_conf *conf, struct carrier_use list[CARRIERS_ALL + 1])
+const char *carriers_choose(const struct ffr_conf *conf, struct carrier_use list[CARRIERS_ALL + 1])
 {
+	struct carrier_use *c = list;
+
 	/* A NIC's completions come before what the wire has, which may wait for them. */
 	if (conf->num_nics)
-		*list++ = (struct carrier_use){ &nic_carrier, conf->nics };
+		*c++ = (struct carrier_use){ &nic_carrier, conf->nics };
 	if (conf->has_rio)
-		*list++ = (struct carrier_use){ &rio_carrier, &conf->rio };
-	*list++ = (struct carrier_use){ &wire_carrier, NULL };
-	*list = (struct carrier_use){ 0 };
+		*c++ = (struct carrier_use){ &rio_carrier, &conf->rio };
+	*c++ = (struct carrier_use){ &wire_carrier, NULL };
+	*c = (struct carrier_use){ 0 };
+	while (c-- > list)
+		if (c->ops->locks)
+			return c->ops->name;
+	return NULL;
 }

@@ -10,7 +10,10 @@
 
 #define CARRIERS_ALL 3u
 
-/* Those that the configuration names, as struct backend wants them; list has room for all. */
-void carriers_choose(const struct ffr_conf *conf, struct carrier_use list[CARRIERS_ALL + 1]);
+/*
+ * Those that the configuration names, as struct backend wants them; list has room for all. The name of the one that has
+ * clients' memory locked, or NULL.
+ */
+const char *carriers_choose(const struct ffr_conf *conf, struct carrier_use list[CARRIERS_ALL + 1]);
 
 #endif

@@ -167,13 +167,16 @@ static void raise_nofile(void)
 		log_warn("RLIMIT_NOFILE: %m");
 }
 
-/* What a NIC reads and writes stays in memory. */
-static void raise_memlock(void)
+/* What a NIC, for example, reads and writes stays in memory. */
+static void raise_memlock(const struct ffr_conf *conf)
 {
 	const struct rlimit rl = { RLIM_INFINITY, RLIM_INFINITY };
+	struct carrier_use list[CARRIERS_ALL + 1];
+	const char *name = carriers_choose(conf, list);
 
-	if (setrlimit(RLIMIT_MEMLOCK, &rl))
-		log_warn("RLIMIT_MEMLOCK: %m: the NIC may not get all memory that is registered");
+	if (name && setrlimit(RLIMIT_MEMLOCK, &rl))
+		log_warn("RLIMIT_MEMLOCK: %m: carrier %s may not get all memory that is registered",
+			 name);
 }
 
 static void on_signal(uv_signal_t *h, int signum)
@@ -486,8 +489,7 @@ static int router_main(struct router *r, int keeper, struct source *source)
 	prctl(PR_SET_NAME, "ffr"); /* it was run by another name (parent.c) */
 	/* seg.c has little for it to do; one that waits for work has the control thread's rights */
 	setenv("UV_THREADPOOL_SIZE", "1", 1);
-	if (r->conf.num_nics)
-		raise_memlock();
+	raise_memlock(&r->conf);
 	router_devices(r);
 	err = become_user(r);
 	if (err) {

@@ -341,7 +341,8 @@ static void carrier(struct page *p, struct fast_host *h, const struct carrier *c
 	n = c->counters(h->threads[0], list);
 	fast_unlock(h);
 	for (size_t i = 0; i < n; i++) {
-		head(p, list[i].name, list[i].gauge ? "gauge" : "counter", list[i].help);
+		head(p, list[i].name, list[i].gauge ? "gauge" : "counter",
+		     list[i].help ?: list[i].name);
 		fprintf(p->out, "freeflow_%s %" PRIu64 "\n", list[i].name, list[i].value);
 	}
 }

@@ -21,8 +21,8 @@ struct ucma_ops;
 
 /* Something that a carrier counts, for operators: metrics have these names. */
 struct carrier_counter {
-	const char *name, *help;
-	bool gauge; /* the value may fall */
+	const char *name, *help; /* help NULL: the name says it */
+	bool gauge;		 /* the value may fall */
 	uint64_t value;
 };
 #define CARRIER_COUNTERS 16u
@@ -35,6 +35,7 @@ struct carrier_later {
 struct carrier {
 	const char *name;
 	const struct ucma_ops *ucma; /* rdma_cm beyond freeflow's hosts: ucma.h. NULL: none */
+	bool locks; /* it has clients' memory locked: the router raises RLIMIT_MEMLOCK */
 
 	/*
 	 * Control thread, before there are other threads; once for each fast thread. conf: the carrier's own

@@ -170,6 +170,7 @@ static bool ready(struct fast *f, void *what, uint32_t events)
 const struct carrier nic_carrier = {
 	.name = "nic",
 	.ucma = &nic_ucma_ops,
+	.locks = true,
 	.open = open_all,
 	.close = nic_close,
 	.start = nic_start,

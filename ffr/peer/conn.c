@@ -387,6 +387,7 @@ static void conn_attach(struct conn *c)
 	if (h->attached)
 		f->be->ops->wire_detach(f, &h->p, "a newer connection takes its place");
 	h->p.generation++;
+	h->p.version = c->hello.version;
 	err = f->be->ops->wire_attach(f, &h->p, c->io, &c->theirs);
 	h->attached = !err;
 	if (!err)

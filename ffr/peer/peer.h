@@ -104,6 +104,7 @@ struct wire_peer {
 	bool up;
 	/* peer.c: of the attached connection */
 	uint32_t generation; /* grows with each attach */
+	uint16_t version;    /* of handshake and frames: the highest that both speak */
 	struct peer_ctl *ctl;
 	uint32_t refs; /* peer_get(); at 0 it is freed some time after its last connection */
 

@@ -11,6 +11,7 @@
 static void those_that_the_configuration_names(void **state)
 {
 	struct nic_conf nic = { .name = "rxe0", .port = 1 };
+	const char *locks;
 	static const struct {
 		uint32_t nics;
 		bool rio;
@@ -30,7 +31,8 @@ static void those_that_the_configuration_names(void **state)
 		struct carrier_use got[CARRIERS_ALL + 1];
 
 		memset(got, 0xff, sizeof(got));
-		carriers_choose(&conf, got);
+		locks = carriers_choose(&conf, got);
+		assert_true(cases[i].nics ? locks && !strcmp(locks, "nic") : !locks);
 		for (unsigned k = 0; k == 0 || cases[i].list[k - 1]; k++) {
 			assert_ptr_equal(got[k].ops, cases[i].list[k]);
 			if (got[k].ops == &nic_carrier)

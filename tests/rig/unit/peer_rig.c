@@ -46,6 +46,7 @@ static int attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 
 	assert_int_equal(lock_held, 1);
 	assert_null(p->tcp);
+	assert_int_equal(p->version, WIRE_PROTO);
 	if (n->refuse)
 		return -ENOMEM;
 	p->tcp = calloc(1, sizeof(*p->tcp));
