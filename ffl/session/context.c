@@ -278,7 +278,8 @@ static const char *hello_advice(int err)
 		return "its host is cut off from the orchestrator and from all other hosts (fence_after "
 		       "in ffr.conf), so no container has a device until the orchestrator is back";
 	case EIO:
-		return "it has closed the connection, or did not answer: it is busy or stops";
+		return "it has closed the connection, or did not answer: the container is at a limit, as max_fd "
+		       "(the router's log and ffctl events name it), or the router is busy or stops";
 	default:
 		return "its log says why";
 	}

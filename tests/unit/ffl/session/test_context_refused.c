@@ -86,7 +86,7 @@ static void refused(void **state)
 	r.fault_status = -ENETDOWN; /* as where there is no router, for what waits for one */
 	expect(EIO, FFL_ERR, "cut off from the orchestrator");
 	r.fault = FAULT_CLOSE;
-	expect(EIO, FFL_ERR, "busy or stops");
+	expect(EIO, FFL_ERR, "at a limit");
 }
 
 /* A router of another version, and one whose first segment has no room for the session's page. */
