@@ -36,7 +36,7 @@ CONTAINER = obj("name image", name=PORT_NAME, image=TEXT, imagePullPolicy=one("A
                 args=arr(TEXT), ports=arr(obj("containerPort", name=PORT_NAME, containerPort=PORT)), livenessProbe=PROBE,
                 readinessProbe=PROBE, resources=RESOURCES,
                 securityContext=obj(privileged=BOOL, allowPrivilegeEscalation=BOOL, readOnlyRootFilesystem=BOOL,
-                                    capabilities=CAPABILITIES),
+                                    capabilities=CAPABILITIES, seLinuxOptions=obj(type=TEXT)),
                 volumeMounts=arr(obj("name mountPath", name=NAME, mountPath=TEXT, readOnly=BOOL)))
 VOLUME = obj("name", name=NAME, emptyDir=obj(), persistentVolumeClaim=obj("claimName", claimName=NAME),
              secret=obj("secretName", secretName=NAME, defaultMode={"type": "integer", "minimum": 0, "maximum": 511}),

@@ -14,6 +14,13 @@ if out=$(look deploy/kubernetes/*.yaml); then
 else
 	not_ok manifests "$out"
 fi
+# The image and the packages of a node are of one release.
+version=$(sed -n 's/^#define FF_VERSION "\(.*\)"/\1/p' ffr/lib/version.h)
+if others=$(grep -n 'image: freeflow' deploy/kubernetes/*.yaml | grep -v ":$version\$"); then
+	not_ok "images of release $version" "$others"
+else
+	ok "images of release $version"
+fi
 wrong() { # FILE SED-COMMAND: that change of the file is found
 	local files=()
 	sed "$2" "deploy/kubernetes/$1" >"$TMP/$1"
