@@ -78,6 +78,23 @@ json_t *usage_json(const struct container *c)
 	return j;
 }
 
+/* Limits of which the container can have no more: its own, also from `defaults`, and its tenant's. */
+static json_t *used_up_json(const struct container *c)
+{
+	json_t *list = json_array();
+
+	for (enum quota q = 0; q < QUOTA_NUM; q++) {
+		const struct ffo_limits *by = quota_used_up(c, q);
+
+		if (by)
+			json_array_append_new(
+				list, json_pack("{s:s, s:I, s:s}", "limit", quota_name[q], "most",
+						(json_int_t)quota_limit(by, q), "of",
+						by == &c->limits ? "container" : "tenant"));
+	}
+	return list;
+}
+
 static json_t *sessions_json(const struct container *c)
 {
 	json_t *list = json_array();
@@ -206,6 +223,7 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 		return;
 	j = container_json(admin_conf(conn), c);
 	json_object_set_new(j, "usage", usage_json(c));
+	json_object_set_new(j, "used_up", used_up_json(c));
 	json_object_set_new(j, "sessions", sessions_json(c));
 	json_object_set_new(j, "heard", heard_json(c));
 	json_object_set_new(j, "carried", carriers_json(c));

@@ -106,13 +106,13 @@ static void container_problems(struct status *s, const struct container *c)
 	if (h->refused)
 		problem(s, "problem", ADVICE_REFUSED, "container %s: %llu programs were refused",
 			c->name, (unsigned long long)h->refused);
-	for (int q = 0; q < QUOTA_NUM; q++) {
-		uint64_t max = quota_limit(&c->limits, (enum quota)q);
+	for (enum quota q = 0; q < QUOTA_NUM; q++) {
+		const struct ffo_limits *by = quota_used_up(c, q);
 
-		if (max && max != FFO_UNLIMITED && c->quota.use.used[q] >= max)
-			problem(s, "problem", ADVICE_QUOTA,
-				"container %s: it has all %llu of %s: its next call that needs one fails",
-				c->name, (unsigned long long)max, quota_name[q]);
+		if (by)
+			problem(s, "problem", by == &c->limits ? ADVICE_QUOTA : ADVICE_TENANT_QUOTA,
+				QUOTA_USED_UP, c->name, by == &c->limits ? "it" : "its tenant",
+				(unsigned long long)quota_limit(by, q), quota_name[q]);
 	}
 }
 

@@ -264,17 +264,15 @@ static void check_traffic(struct doctor *d, const json_t *c)
 
 static void check_quotas(struct doctor *d, const json_t *c)
 {
-	json_t *limits = json_object_get(c, "limits"), *usage = json_object_get(c, "usage");
-	const char *key;
-	json_t *used;
+	json_t *l;
+	size_t i;
 
-	json_object_foreach(usage, key, used) {
-		json_int_t most = int_of(limits, key);
+	json_array_foreach(json_object_get(c, "used_up"), i, l) {
+		bool is_own = !strcmp(str_of(l, "of"), "container");
 
-		if (most > 0 && json_integer_value(used) >= most)
-			finding(&d->f, FINDING_PROBLEM, ADVICE_QUOTA,
-				"container %s: it has all %lld of %s: its next call that needs one fails",
-				str_of(c, "name"), (long long)most, key);
+		finding(&d->f, FINDING_PROBLEM, is_own ? ADVICE_QUOTA : ADVICE_TENANT_QUOTA,
+			QUOTA_USED_UP, str_of(c, "name"), is_own ? "it" : "its tenant",
+			(unsigned long long)int_of(l, "most"), str_of(l, "limit"));
 	}
 }
 

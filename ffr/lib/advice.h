@@ -14,7 +14,10 @@
 	"ffctl doctor on that host; if it is gone for good: container claim --force for its containers, then " \
 	"ffctl host rm"
 #define ADVICE_HOST_UNREACHED "its log (journalctl SYSLOG_IDENTIFIER=ffr) has the other half"
-#define ADVICE_QUOTA	      "ffctl container set NAME raises it"
+/* The container, "it" or "its tenant", a number, a limit. */
+#define QUOTA_USED_UP	    "container %s: %s has all %llu of %s: its next call that needs one fails"
+#define ADVICE_QUOTA	    "ffctl container set NAME raises it"
+#define ADVICE_TENANT_QUOTA "ffctl tenant set TENANT raises it"
 /* What a lost orchestrator means for the host: without a fence, and with one. */
 #define EFFECT_ALONE "what is known goes on, nothing new can be added or found"
 #define EFFECT_FENCED                                                                              \

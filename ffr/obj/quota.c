@@ -54,6 +54,13 @@ static bool fits(const struct ffo_limits *l, const struct quota_use *u, enum quo
 	return !limit || (u->used[q] <= limit && n <= limit - u->used[q]);
 }
 
+const struct ffo_limits *quota_used_up(const struct container *c, enum quota q)
+{
+	if (!fits(&c->limits, &c->quota.use, q, 1))
+		return &c->limits;
+	return fits(&c->of->limits, &c->of->use, q, 1) ? NULL : &c->of->limits;
+}
+
 static void refuse(struct container *c, enum quota q, uint64_t n)
 {
 	bool own = !fits(&c->limits, &c->quota.use, q, n);

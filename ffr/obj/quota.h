@@ -104,6 +104,9 @@ extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
 /* 0: there is none. */
 uint64_t quota_limit(const struct ffo_limits *l, enum quota q);
 
+/* The limits by which the container can have no more of q: its own or its tenant's; NULL: it can have more. */
+const struct ffo_limits *quota_used_up(const struct container *c, enum quota q);
+
 /* 0, or -ENOMEM: quota_tell() has to follow, when the fast lock is not held. */
 int quota_charge(struct container *c, enum quota q, uint64_t n);
 void quota_tell(struct container *c); /* if anything was refused */

@@ -123,6 +123,16 @@ kill $server
 wait $server
 router_ctl container set h0c1 --max-qp none >/dev/null || fail "container set"
 well h0c1
+router_ctl tenant set default --max-qp 1 || fail "tenant set"
+inside h0c1 ibv_rc_pingpong -g 0 -p 18515 >"$OUT/server" 2>&1 &
+server=$!
+wait_for 60 listens h0c1 18515 || fail "$(cat "$OUT/server")"
+doctor h0c1
+finds 1 "container h0c1: its tenant has all 1 of max_qp" "tenant set"
+kill $server
+wait $server
+router_ctl tenant set default --max-qp none || fail "tenant set"
+well h0c1
 
 step "10: throttled"
 router_ctl container set h0c1 --tx-rate 1Mbit >/dev/null || fail "container set"

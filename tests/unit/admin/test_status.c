@@ -175,22 +175,28 @@ static void problems_have_advice(void **state)
 	struct container *web = added("web");
 	struct container_heard *h = &((struct container_ctl *)web->ctl)->heard;
 	json_t *j, *p;
-	bool quota = false, refused = false;
+	bool quota = false, of_tenant = false, refused = false;
 	size_t i;
 
 	(void)state;
 	web->limits.max_qp = 3;
 	web->quota.use.used[QUOTA_QP] = 3;
+	web->of->limits.max_cq = 5;
+	web->of->use.used[QUOTA_CQ] = 5;
 	h->refused = 2;
 	j = json_of(status_begin(&conf));
 	web->quota.use.used[QUOTA_QP] = 0;
+	web->of->limits.max_cq = web->of->use.used[QUOTA_CQ] = 0;
 	json_array_foreach(get(j, "problems"), i, p) {
 		if (strstr(text_of(p, "text"), "container web: it has all 3 of max_qp"))
 			quota = !strcmp(text_of(p, "advice"), ADVICE_QUOTA);
+		if (strstr(text_of(p, "text"), "container web: its tenant has all 5 of max_cq"))
+			of_tenant = !strcmp(text_of(p, "advice"), ADVICE_TENANT_QUOTA);
 		if (strstr(text_of(p, "text"), "container web: 2 programs were refused"))
 			refused = !strcmp(text_of(p, "advice"), ADVICE_REFUSED);
 	}
 	assert_true(quota);
+	assert_true(of_tenant);
 	assert_true(refused);
 	json_decref(j);
 }
@@ -203,6 +209,7 @@ static void many_containers_are_cut_off(void **state)
 	struct fast_host *h = rt.ctl.host;
 	struct container *c = calloc(n, sizeof(*c));
 	struct container_ctl *ctl = calloc(n, sizeof(*ctl));
+	struct tenant tenant = { 0 };
 	struct status *s;
 	json_t *j;
 
@@ -211,6 +218,7 @@ static void many_containers_are_cut_off(void **state)
 		c[i].id = i + 1;
 		c[i].fast = h->threads[0];
 		c[i].ctl = &ctl[i];
+		c[i].of = &tenant;
 		ctl[i].heard.refused = 1;
 		snprintf(c[i].name, sizeof(c[i].name), "c%u", i);
 		LIST_INSERT_HEAD(&h->containers, &c[i], entry);

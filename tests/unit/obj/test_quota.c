@@ -116,9 +116,11 @@ static void a_tenant_is_the_sum(void **state)
 	(void)state;
 	limit_tenant(&(struct ffo_limits){ .max_qp = 2 });
 	assert_int_equal(create_qp(a, pd_a, cq_a, &qp), 0);
+	assert_null(quota_used_up(g->c[0], QUOTA_QP));
 	assert_int_equal(create_qp(b, pd_b, cq_b, &qp), 0);
 	assert_int_equal(create_qp(a, pd_a, cq_a, &none), -ENOMEM);
 	assert_int_equal(g->c[0]->of->use.used[QUOTA_QP], 2);
+	assert_ptr_equal(quota_used_up(g->c[0], QUOTA_QP), &g->c[0]->of->limits);
 	limit_tenant(&(struct ffo_limits){ .max_qp = 1 });
 	assert_int_equal(call_one(g, b, FF_MSG_DESTROY_QP, qp), 0);
 	assert_int_equal(create_qp(b, pd_b, cq_b, &none), -ENOMEM);
@@ -382,6 +384,7 @@ static void defaults_are_in_force(void **state)
 	container_update(g->c[0], &info);
 	assert_int_equal(create_qp(s, pd, cq, &qp), 0); /* in a segment that is there */
 	assert_int_equal(create_qp(s, pd, cq, &qp), -ENOMEM);
+	assert_ptr_equal(quota_used_up(g->c[0], QUOTA_QP), &g->c[0]->limits);
 	assert_int_equal(rig_hello(g, other), -ENOMEM); /* no rings */
 	info.limits.max_qp = FFO_UNLIMITED;
 	container_update(g->c[0], &info);
