@@ -51,14 +51,20 @@ static json_t *ask(struct doctor *d, const char *op, const char *name, bool quie
 
 static void check_router(struct doctor *d)
 {
+	static const char *const advice[] = {
+		[HOME_SYSTEMD] =
+			"systemctl restart ffr: programs see a fatal event and open the device again",
+		[HOME_POD] =
+			"packages of this node and image of the router's pod are to be of one release",
+		[HOME_SHELL] =
+			"start ffr again: programs see a fatal event and open the device again",
+	};
+
 	d->version = ask(d, "version", NULL, false);
 	if (!d->version)
 		return;
 	if (strcmp(str_of(d->version, "version"), FF_VERSION))
-		finding(&d->f, FINDING_PROBLEM,
-			systemd_runs() ?
-				"systemctl restart ffr: programs see a fatal event and open the device again" :
-				"start ffr again: programs see a fatal event and open the device again",
+		finding(&d->f, FINDING_PROBLEM, advice[router_home()],
 			"router: it is version %s and ffctl " FF_VERSION
 			": it was not started again after an upgrade",
 			str_of(d->version, "version"));

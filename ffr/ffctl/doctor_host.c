@@ -82,6 +82,7 @@ static bool was_removed(const char *path, long pid)
 
 #define START_AGAIN "systemctl reset-failed ffr ffr-admin.socket; systemctl start ffr"
 #define MAKE_AGAIN  "systemd-tmpfiles --create; systemctl restart ffr-admin.socket ffr"
+#define POD_LOG	    "kubectl -n freeflow logs daemonset/freeflow-router -c router says why"
 
 /* Whether systemd has given the router up, with a finding. */
 static bool check_unit(struct findings *f)
@@ -101,10 +102,36 @@ static bool check_unit(struct findings *f)
 	return true;
 }
 
+enum absence { NOT_ANSWERING, NO_SOCKET, NOT_RUNNING, FAILING };
+
+/* What to do about a router that is not there. */
+static const char *const absence_advice[][3] = {
+	[NOT_ANSWERING] = {
+		[HOME_SYSTEMD] = "systemctl status ffr; its watchdog starts it again",
+		[HOME_POD] = "its liveness probe starts it again; " POD_LOG,
+		[HOME_SHELL] = "kill -CONT, if somebody stopped it; otherwise end it and start ffr again",
+	},
+	[NO_SOCKET] = {
+		[HOME_SYSTEMD] = MAKE_AGAIN "; then start the containers of this host again",
+		[HOME_POD] = "delete the router's pod of this node; then start the containers of this node again",
+		[HOME_SHELL] = "start ffr again, and then the containers of this host",
+	},
+	[NOT_RUNNING] = {
+		[HOME_SYSTEMD] = "systemctl start ffr; journalctl SYSLOG_IDENTIFIER=ffr says why it ended",
+		[HOME_POD] = "kubectl -n freeflow get pods -o wide: is its pod on this node?; " POD_LOG,
+		[HOME_SHELL] = "`ffr &`: it says on standard error why it ends",
+	},
+	[FAILING] = {
+		[HOME_SYSTEMD] = "journalctl SYSLOG_IDENTIFIER=ffr",
+		[HOME_POD] = POD_LOG,
+		[HOME_SHELL] = "standard error of ffr",
+	},
+};
+
 void doctor_no_router(struct findings *f, int err)
 {
 	const char *path = admin_socket();
-	bool systemd = systemd_runs();
+	enum router_home home = router_home();
 	long pid = process_of("ffr");
 
 	if ((!pid || err == -EAGAIN) && check_unit(f))
@@ -113,21 +140,15 @@ void doctor_no_router(struct findings *f, int err)
 		finding(f, FINDING_PROBLEM, "systemctl start ffr",
 			"router: ffr.service was stopped (%s)", path);
 	else if (err == -EAGAIN)
-		finding(f, FINDING_PROBLEM,
-			systemd ?
-				"systemctl status ffr; its watchdog starts it again" :
-				"kill -CONT, if somebody stopped it; otherwise end it and start ffr again",
+		finding(f, FINDING_PROBLEM, absence_advice[NOT_ANSWERING][home],
 			"router: %s: it does not answer: stopped, or stuck", path);
 	else if (err == -EACCES || err == -EPERM)
 		finding(f, FINDING_PROBLEM, "be root", "router: %s: %s", path, strerror(-err));
 	else if (err != -ENOENT && err != -ECONNREFUSED)
-		finding(f, FINDING_PROBLEM,
-			systemd ? "journalctl SYSLOG_IDENTIFIER=ffr" : "standard error of ffr",
-			"router: %s: %s", path, strerror(-err));
+		finding(f, FINDING_PROBLEM, absence_advice[FAILING][home], "router: %s: %s", path,
+			strerror(-err));
 	else if (pid && was_removed(path, pid))
-		finding(f, FINDING_PROBLEM,
-			systemd ? MAKE_AGAIN "; then start the containers of this host again" :
-				  "start ffr again, and then the containers of this host",
+		finding(f, FINDING_PROBLEM, absence_advice[NO_SOCKET][home],
 			"router: ffr runs (process %ld), but %s was removed, and with it what containers mount",
 			pid, path);
 	else if (pid)
@@ -137,10 +158,7 @@ void doctor_no_router(struct findings *f, int err)
 			"router: this host's router does not run at %s; another ffr runs (process %ld)",
 			path, pid);
 	else
-		finding(f, FINDING_PROBLEM,
-			systemd ?
-				"systemctl start ffr; journalctl SYSLOG_IDENTIFIER=ffr says why it ended" :
-				"`ffr &`: it says on standard error why it ends",
+		finding(f, FINDING_PROBLEM, absence_advice[NOT_RUNNING][home],
 			"router: ffr does not run (%s: %s)", path, strerror(-err));
 }
 

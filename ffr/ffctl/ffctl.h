@@ -184,8 +184,11 @@ void find_lib(char *dir); /* the same, or the program ends */
 const char *admin_socket(void);
 /* unit.c: is that what systemd says of the unit? Not where there is no systemd. */
 bool unit_is(const char *unit, const char *property, const char *value);
-/* Is systemd this machine's init? Otherwise nobody is told to use systemctl or journalctl. */
+/* Is systemd this machine's init? */
 bool systemd_runs(void);
+/* What starts the router: systemd, a pod (docs/operate/kubernetes.md), or a command. Advice differs. */
+enum router_home { HOME_SYSTEMD, HOME_POD, HOME_SHELL };
+enum router_home router_home(void);
 /* Has somebody stopped ffr.service? To connect to its socket would start it. */
 bool unit_was_stopped(void);
 const char *socket_dir(void); /* the router's runtime_dir, by the command line */

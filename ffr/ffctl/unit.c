@@ -36,6 +36,13 @@ bool systemd_runs(void)
 	return !access("/run/systemd/system", F_OK); /* as sd_booted() */
 }
 
+enum router_home router_home(void)
+{
+	if (!systemd_runs())
+		return HOME_SHELL;
+	return unit_is("ffr.service", "LoadState", "masked") ? HOME_POD : HOME_SYSTEMD;
+}
+
 bool unit_was_stopped(void)
 {
 	return !access("/run/systemd/units", F_OK) &&

@@ -231,6 +231,14 @@ finds 1 "router: ffr.service: there is a mistake in ffr.conf" "ffr --check .*res
 printf '%s\n' 'ffr.service ExecMainStatus 2' 'ffr.service ExecMainCode 2' 'ffr-admin.socket Result trigger-limit-hit' >"$OUT/units"
 PATH=$OUT/bin:$PATH doctor
 finds 1 "router: ffr.service: it failed so often" "journalctl -u ffr .*reset-failed"
+# A masked unit: the router runs in a pod.
+echo 'ffr.service LoadState masked' >"$OUT/units"
+# shellcheck disable=SC2016
+said=$(PATH=$OUT/bin:$PATH unshare -m sh -c 'mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system && exec "$@"' - \
+	"$BUILD/bin/ffctl" --admin "$OWN_LAB/h0/admin.sock" --timeout 1 doctor 2>&1)
+status=$?
+finds 1 "router: .* does not answer" "liveness probe starts it again; kubectl"
+! grep systemctl <<<"$said" || fail "advice for systemd, which does not start this router"
 # A unit that was stopped, at the usual socket: nobody connects. A masked one: the router is in a container.
 ping_where() { # LOAD-STATE: what ffctl says, in $said
 	printf '%s\n' "ffr.service LoadState $1" 'ffr.service ActiveState inactive' >"$OUT/units"
