@@ -150,6 +150,7 @@ int ctl_threads_init(struct ctl *ctl, struct backend *be, const struct ctl_threa
 	ctl->host->work_arg = &t->work;
 	ctl->host->work_wake = work_wake;
 	ctl->host->nic_changed = on_nic_changed;
+	work_wake(ctl->host); /* carriers have been opened, and may have work */
 	if (fc.realtime)
 		look_after_this_thread(t);
 	for (uint32_t i = 1; !err && i < conf->num; i++) {

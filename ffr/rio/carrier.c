@@ -22,7 +22,8 @@ static int open_port(struct fast *f, const void *conf)
 	LIST_INIT(&d->links);
 	w->by = &rio_by;
 	w->by_dev = d;
-	rio_dev_look(d);
+	d->is_new = true;
+	atomic_store(&d->wanted, true);
 	return 0;
 }
 

@@ -148,10 +148,11 @@ static void say_opened(struct rio_dev *d, int err)
 }
 
 /* A mistake is told when the router starts, not when the first peer is reached otherwise. */
-void rio_dev_look(struct rio_dev *d)
+static void look_for_port(struct rio_dev *d)
 {
 	struct rio_end e;
 
+	d->is_new = false;
 	say_opened(d, rio_end_open(&e, d->conf.port));
 	rio_end_close(&e);
 }
@@ -209,6 +210,8 @@ void rio_work(struct fast *f, bool all)
 	(void)all;				       /* nobody waits for it */
 	if (!d || !atomic_exchange(&d->wanted, false)) /* NULL: of another thread */
 		return;
+	if (d->is_new)
+		look_for_port(d);
 	while ((id = next(d)))
 		open_one(d, id);
 	while (say_one(d))

@@ -139,7 +139,8 @@ struct rio_dev {
 	struct rio_stats stats;
 	_Atomic bool wanted; /* rio_work() has something to do */
 	/* [ctl] */
-	int said; /* -errno: why the last one could not be opened, as the log knows */
+	bool is_new; /* rio_work() has not looked for the port yet */
+	int said;    /* -errno: why the last one could not be opened, as the log knows */
 };
 
 /* NULL: not on this thread */
@@ -158,9 +159,10 @@ extern const struct carrier rio_carrier;
 int rio_end_open(struct rio_end *e, uint32_t port);
 /* Any thread: with it ends all that it has of the kernel's. */
 void rio_end_close(struct rio_end *e);
-/* The log tells if the port cannot be used. */
-void rio_dev_look(struct rio_dev *d);
-/* The op of this name: opens what links ask for, and tells the log what has become of them. */
+/*
+ * The op of this name: opens what links ask for, and tells the log what has become of them. Its first call looks for
+ * the port, because open() comes before there is a keeper, which has the right to the device.
+ */
 void rio_work(struct fast *f, bool all);
 
 /* ---- link.c; [lock] --------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ static void work(struct host *h)
 }
 
 /*
- * Each host has a port of its own. As it opens, it looks whether that is there: tests count and fail the calls of links
+ * Each host has a port of its own. The first work() looks whether that is there: tests count and fail the calls of links
  * only.
  */
 static int open_next(struct fast *f, const void *of)
@@ -26,6 +26,9 @@ static int open_next(struct fast *f, const void *of)
 	fake_rio.fails = 0;
 	fake_rio.open_error = 0;
 	err = rio_carrier.open(f, of);
+	assert_int_equal(fake_rio.opened, wanted.opened); /* there is no keeper yet */
+	rio_work(f, false);
+	assert_int_equal(fake_rio.opened, wanted.opened + !f->index);
 	fake_rio = wanted;
 	conf.port = !conf.port;
 	return err;
