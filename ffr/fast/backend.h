@@ -73,9 +73,9 @@ struct backend_ops {
 	void (*mcast_changed)(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 	/*
 	 * peer/, on the control thread: a handshake is done; the device takes the stream over. p->tcp is NULL before,
-	 * and p->generation and p->version are this connection's. The stream may already hold frames of the peer. theirs: the peer's
-	 * hello as it came, so numbers are big-endian; not there any more after the call. 0; or -errno: the stream
-	 * stays the caller's, who closes it.
+	 * and p->generation and p->version are this connection's. The stream may already hold frames of the peer.
+	 * theirs: the peer's hello as it came, so numbers are big-endian; not there any more after the call. 0; or
+	 * -errno: the stream stays the caller's, who closes it.
 	 */
 	int (*wire_attach)(struct fast *f, struct wire_peer *p, struct wire_io *io,
 			   const struct wire_hello *theirs);

@@ -133,10 +133,8 @@ static void one_is_forgotten(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TWO_TEST(hosts_come_and_go),
-		TWO_TEST(a_dead_one_is_replaced),
-		TWO_TEST(a_killed_one_is_replaced),
-		TWO_TEST(sessions_expire),
+		TWO_TEST(hosts_come_and_go),	    TWO_TEST(a_dead_one_is_replaced),
+		TWO_TEST(a_killed_one_is_replaced), TWO_TEST(sessions_expire),
 		TWO_TEST(one_is_forgotten),
 	};
 
