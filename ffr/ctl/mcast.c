@@ -10,6 +10,7 @@
 
 #include "ffr/ctl/obj.h"
 #include "ffr/dir/dir.h"
+#include "ffr/obj/ledger.h"
 #include "ffr/soft/soft.h"
 
 /* The QP and the group's GID, or -EINVAL. */
@@ -40,6 +41,8 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 	err = mcast_attach(f, qp, &gid, req->lid);
 	resp->pending = !err && dir_mcast_pending(f, c->s->cont->tenant, &gid);
 	fast_unlock(f->host);
+	if (!err)
+		ledger_bar(c->s->ledger, LEDGER_BAR_GROUP);
 	return err;
 }
 

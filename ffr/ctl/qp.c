@@ -122,6 +122,14 @@ static uint64_t wire_bytes(const struct qp *qp)
 	return qp->o.ses->fast->host->wired ? remote_bytes(qp) : 0;
 }
 
+/* Datagrams of other hosts come to the first thread. */
+static int qp_place(const struct qp *qp)
+{
+	const struct session *s = qp->o.ses;
+
+	return qp->type == IBV_QPT_UD && s->fast->host->wired ? fast_need_first(s->cont) : 0;
+}
+
 /* 0 or -errno: nobody knows it. */
 static int qp_enter(struct session *s, struct qp *qp)
 {
@@ -196,8 +204,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (err)
 		goto err_ring;
 
-	/* datagrams of other hosts come to the first thread */
-	err = req->qp_type == IBV_QPT_UD && c->ctl->host->wired ? fast_need_first(s->cont) : 0;
+	err = qp_place(qp);
 	if (err)
 		goto err_wire;
 	f = s->fast;
@@ -456,7 +463,7 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 
 	memcpy(&attr, r->attr, sizeof(attr));
 	if (!r->handle || !r->qp_num || !caps_ok(&attr.cap, r) ||
-	    (r->type != IBV_QPT_RC && r->type != IBV_QPT_UC))
+	    (r->type != IBV_QPT_RC && r->type != IBV_QPT_UC && r->type != IBV_QPT_UD))
 		return -EPROTO;
 	qp = record_live_new(s, LEDGER_QP, sizeof(*qp));
 	if (!qp)
@@ -469,6 +476,7 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	qp->type = (uint8_t)r->type;
 	qp->user = r->user;
 	qp->sig_all = r->sig_all;
+	qp->block_self_lb = r->block_self_lb;
 	qp->qp_num = r->qp_num;
 	qp->o.handle = r->handle;
 	qp->o.ses = s;
@@ -494,7 +502,9 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	err = quota_charge(s->cont, QUOTA_MEMORY, wire_bytes(qp));
 	if (err)
 		goto err_ring;
-	err = fast_qpns_room(ctl->host);
+	err = qp_place(qp);
+	if (!err)
+		err = fast_qpns_room(ctl->host);
 	if (!err) {
 		fast_lock(ctl->host);
 		qpn_make_room(&ctl->host->qps, qp->num_of, qp->qp_num);
@@ -561,7 +571,9 @@ static enum left_wr left_wr(const struct ctl *ctl, struct qp *qp, const struct f
 		return LEFT_TELL;
 	}
 	if (!busy && (qp->sig_all || shm_read(&e->flags) & FF_SQE_SIGNALED))
-		return LEFT_AGAIN; /* it was not begun */
+		return LEFT_AGAIN;  /* it was not begun */
+	if (qp->type == IBV_QPT_UD) /* a datagram may be lost, but does not come twice */
+		return busy ? LEFT_TELL : LEFT_NONE;
 	switch (shm_read(&e->opcode)) {
 	case FF_OP_WRITE:
 	case FF_OP_READ:
@@ -580,15 +592,18 @@ static enum left_wr left_wr(const struct ctl *ctl, struct qp *qp, const struct f
 	}
 }
 
-/* What each step of a connected QP's way to RTS must name (IBTA table 91). */
+/* What each step of a QP's way to RTS must name (IBTA table 91). */
 static uint32_t step_mask(const struct qp *qp, enum ibv_qp_state to)
 {
-	bool rc = qp->type == IBV_QPT_RC;
+	bool rc = qp->type == IBV_QPT_RC, ud = qp->type == IBV_QPT_UD;
 
 	switch (to) {
 	case IBV_QPS_INIT:
-		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+		       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 	case IBV_QPS_RTR:
+		if (ud)
+			return IBV_QP_STATE;
 		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 		       IBV_QP_RQ_PSN | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 	case IBV_QPS_RTS:

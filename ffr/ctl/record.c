@@ -199,11 +199,12 @@ static void write_qp(const struct qp *qp)
 		.off = qp->sq_at.off,
 		.sq_stride = qp->sq.stride,
 		.rq_stride = qp->rq.stride,
+		.block_self_lb = qp->block_self_lb,
 	};
 
 	static_assert(sizeof(r.attr) == sizeof(qp->attr), "the attributes");
 	memcpy(r.attr, &qp->attr, sizeof(r.attr));
-	if (qp->srq || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
+	if (qp->srq || qp->type > IBV_QPT_UD)
 		ledger_bar(qp->o.ses->ledger, LEDGER_BAR_OBJECT);
 	ledger_write(qp->o.ses->ledger, qp->o.slot, &r);
 }
@@ -224,6 +225,15 @@ static void write_mr(const struct mr *mr)
 					  .tracked = mr->tracked != NULL });
 }
 
+static void write_ah(const struct ah *ah)
+{
+	struct ledger_ah r = { .handle = ah->o.handle, .pd = ah->pd->o.handle };
+
+	static_assert(sizeof(r.attr) == sizeof(ah->attr), "the attributes");
+	memcpy(r.attr, &ah->attr, sizeof(r.attr));
+	ledger_write(ah->o.ses->ledger, ah->o.slot, &r);
+}
+
 static enum ledger_kind kind_of(uint8_t kind)
 {
 	switch (kind) {
@@ -237,6 +247,8 @@ static enum ledger_kind kind_of(uint8_t kind)
 		return LEDGER_QP;
 	case OBJ_MR:
 		return LEDGER_MR;
+	case OBJ_AH:
+		return LEDGER_AH;
 	default:
 		return LEDGER_NONE;
 	}
@@ -281,6 +293,9 @@ void record_obj(struct obj *o)
 	case OBJ_QP:
 		write_segs(o->ses);
 		write_qp(obj_of(o, qp));
+		break;
+	case OBJ_AH:
+		write_ah(obj_of(o, ah));
 		break;
 	default:
 		write_mr(obj_of(o, mr));

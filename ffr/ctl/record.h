@@ -68,6 +68,7 @@ int channel_restore(struct session *s, const struct ledger_channel *r, int fd);
 int cq_restore(struct ctl *ctl, struct session *s, const struct ledger_cq *r,
 	       const struct ledger_view *v, uint32_t slot);
 int mr_restore(struct ctl *ctl, struct session *s, const struct ledger_mr *r);
+int ah_restore(struct ctl *ctl, struct session *s, const struct ledger_ah *r);
 /* In RESET, with its cursors; qp_go_on() gives it its state back, when the QP that it is connected to is there. */
 int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	       const struct ledger_view *v, uint32_t slot);

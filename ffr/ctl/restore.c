@@ -223,6 +223,8 @@ static int objects_again(struct restore *r, struct left *l)
 		err = cq_restore(r->ctl, l->s, &rec.cq, v, at);
 	for (at = 0; !err && ledger_next(v, LEDGER_MR, &at, &rec);)
 		err = mr_restore(r->ctl, l->s, &rec.mr);
+	for (at = 0; !err && ledger_next(v, LEDGER_AH, &at, &rec);)
+		err = ah_restore(r->ctl, l->s, &rec.ah);
 	/* events that nobody has read yet are about these */
 	if (!err && l->s->mem.track)
 		err = track_go(l->s);

@@ -397,39 +397,69 @@ uint8_t ctl_sgid_index(const struct session *s, uint8_t index)
 
 /* ---- AHs ----------------------------------------------------------------------------------- */
 
+/* attr.sgid_index is one of the container's. 0 or -errno: nobody knows the AH. */
+static int ah_new(struct session *s, struct pd *pd, const struct ff_ah_attr *attr, uint32_t handle,
+		  struct ah **out)
+{
+	struct ah *ah = calloc(1, sizeof(*ah));
+	int err;
+
+	if (!ah)
+		return -ENOMEM;
+	ah->pd = pd;
+	ah->attr = *attr;
+	ah->o.handle = handle;
+	ah->mcast = attr->is_global && gid_is_mcast(attr->dgid);
+	err = ah->mcast ? fast_need_first(s->cont) : 0;
+	if (err)
+		goto err_free;
+	if (!ah->mcast) /* from now on they are a group, or the first datagram would find them apart */
+		ah->cont = dir_meet(s->cont, &ah->attr);
+	fast_lock(s->fast->host);
+	err = ctl_obj_insert(s, OBJ_AH, &ah->o);
+	if (!err)
+		pd->o.refs++;
+	fast_unlock(s->fast->host);
+	if (err)
+		goto err_free;
+	record_obj(&ah->o);
+	*out = ah;
+	return 0;
+
+err_free:
+	free(ah);
+	return err;
+}
+
 int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 		  struct ff_create_ah_resp *resp)
 {
 	struct qp_limits lim = ctl_qp_limits(c->ctl, c->s->cont);
 	struct pd *pd = pd_get(c->s, req->pd);
+	struct ff_ah_attr attr = req->attr;
 	struct ah *ah;
 	int err;
 
-	if (!pd || ah_attr_check(&req->attr, &lim))
+	if (!pd || ah_attr_check(&attr, &lim))
 		return -EINVAL;
-	ah = calloc(1, sizeof(*ah));
-	if (!ah)
-		return -ENOMEM;
-	ah->pd = pd;
-	ah->attr = req->attr;
-	ah->attr.sgid_index = ctl_sgid_index(c->s, req->attr.sgid_index);
-	ah->mcast = req->attr.is_global && gid_is_mcast(req->attr.dgid);
-	if (ah->mcast && fast_need_first(c->s->cont)) {
-		free(ah);
-		return -EAGAIN;
-	}
-	if (!ah->mcast) /* from now on they are a group, or the first datagram would find them apart */
-		ah->cont = dir_meet(c->s->cont, &ah->attr);
-	fast_lock(c->ctl->host);
-	err = ctl_obj_insert(c->s, OBJ_AH, &ah->o);
+	attr.sgid_index = ctl_sgid_index(c->s, attr.sgid_index);
+	err = ah_new(c->s, pd, &attr, 0, &ah);
 	if (!err)
-		pd->o.refs++;
-	fast_unlock(c->ctl->host);
-	if (err)
-		free(ah);
-	else
 		resp->ah = ah->o.handle;
 	return err;
+}
+
+int ah_restore(struct ctl *ctl, struct session *s, const struct ledger_ah *r)
+{
+	struct qp_limits lim = ctl_qp_limits(ctl, s->cont);
+	struct pd *pd = pd_get(s, r->pd);
+	struct ff_ah_attr attr;
+	struct ah *ah;
+
+	memcpy(&attr, r->attr, sizeof(attr));
+	if (!r->handle || !pd || ah_attr_check(&attr, &lim))
+		return -EPROTO;
+	return ah_new(s, pd, &attr, r->handle, &ah);
 }
 
 CTL_DESTROY(destroy_ah, ah_get, ah)

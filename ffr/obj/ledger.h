@@ -20,7 +20,7 @@
  * Records: X(KIND, name, fields), fields: F(type, name) or A(type, name, elements). Fixed widths; the fields of a
  * record have no padding between them and are a multiple of 8 bytes. A change needs another LEDGER_VERSION.
  */
-#define LEDGER_VERSION 1u
+#define LEDGER_VERSION 2u
 
 #define LEDGER_SESSION_FIELDS(F, A)                                                                \
 	A(char, comm, 16)                                                                          \
@@ -66,7 +66,7 @@
 	F(uint32_t, off)                                                                           \
 	F(uint32_t, sq_stride)                                                                     \
 	F(uint32_t, rq_stride)                                                                     \
-	F(uint32_t, reserved)                                                                      \
+	F(uint32_t, block_self_lb)                                                                 \
 	A(uint8_t, attr, 128) /* struct ff_qp_attr */
 #define LEDGER_MR_FIELDS(F, A)                                                                     \
 	F(uint64_t, addr)                                                                          \
@@ -78,6 +78,10 @@
 	F(uint32_t, access)                                                                        \
 	F(uint32_t, why)                                                                           \
 	F(uint32_t, tracked)
+#define LEDGER_AH_FIELDS(F, A)                                                                     \
+	F(uint32_t, handle)                                                                        \
+	F(uint32_t, pd)                                                                            \
+	A(uint8_t, attr, 32) /* struct ff_ah_attr */
 
 #define LEDGER_RECORDS(X)                                                                          \
 	X(SESSION, session)                                                                        \
@@ -86,7 +90,8 @@
 	X(CHANNEL, channel)                                                                        \
 	X(CQ, cq)                                                                                  \
 	X(QP, qp)                                                                                  \
-	X(MR, mr)
+	X(MR, mr)                                                                                  \
+	X(AH, ah)
 
 enum ledger_kind {
 	LEDGER_NONE,
@@ -118,6 +123,9 @@ struct ledger_qp {
 };
 struct ledger_mr {
 	LEDGER_MR_FIELDS(LEDGER_F, LEDGER_A)
+};
+struct ledger_ah {
+	LEDGER_AH_FIELDS(LEDGER_F, LEDGER_A)
 };
 #undef LEDGER_F
 #undef LEDGER_A
@@ -158,6 +166,7 @@ enum ledger_cursor {
 	X(ENDING, "it was ending")                                                                 \
 	X(OBJECT, "it has, or had, an object that no router restores")                             \
 	X(MEMORY, "it has, or had, memory that no router restores")                                \
+	X(GROUP, "a QP of it is, or was, in a multicast group")                                    \
 	X(REMOTE, "it has, or had, a QP whose peer is on another host")                            \
 	X(CARRIER, "the host has a NIC")                                                           \
 	X(LOST, "not all of it could be recorded")

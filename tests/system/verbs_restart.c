@@ -417,6 +417,99 @@ static void traffic_server(void)
 	vt_end_close(&e);
 }
 
+/* ---- datagrams -------------------------------------------------------------------------------------- */
+
+static struct vt_param for_datagrams(void)
+{
+	struct vt_param par = for_traffic();
+
+	par.type = IBV_QPT_UD;
+	return par;
+}
+
+static void datagram_post(struct vt_end *e, uint64_t seq, bool is_last)
+{
+	size_t at = seq % WINDOW * sizeof(struct message);
+	struct message m = { seq, is_last };
+
+	memcpy(e->buf + at, &m, sizeof(m));
+	vt_send(e, seq, at, sizeof(m), IBV_SEND_SIGNALED);
+}
+
+/* As traffic(): each datagram has its completion, though it may be lost. */
+static uint64_t datagrams(struct vt_end *e, uint64_t seq)
+{
+	uint64_t done = seq, end = UINT64_MAX;
+	char number[12];
+
+	snprintf(number, sizeof(number), "%u", ++num_restarts);
+	printf("ready %s %s\n", name, number);
+	fflush(stdout);
+	while (done != end) {
+		for (; seq != end && seq - done < WINDOW; seq++)
+			datagram_post(e, seq, false);
+		WANT_OK(e->scq, done++);
+		if (end == UINT64_MAX && !(done % 64) && has_file(number))
+			end = seq + 1000;
+	}
+	CHECK(!vt_readable(e->ctx->async_fd, 0));
+	return seq;
+}
+
+static void datagrams_client(void)
+{
+	struct vt_param par = for_datagrams();
+	struct ibv_ah_attr av;
+	uint64_t seq = 0;
+	struct vt_end e;
+
+	name = "datagrams";
+	halves_open(&e, &par);
+	halves_meet('t');
+	for (unsigned n = 0; n < KILLS; n++)
+		seq = datagrams(&e, seq);
+	CHECK_OK(ibv_destroy_ah(e.ah));
+	av = vt_av(&e.peer.gid, e.peer.lid);
+	e.ah = ibv_create_ah(e.pd, &av);
+	CHECK(e.ah);
+	/* the server's receives may be used up: until one of these has come */
+	do {
+		datagram_post(&e, seq, true);
+		WANT_OK(e.scq, seq++);
+	} while (!vt_readable(halves_sock, 1));
+	CHECK_EMPTY(e.scq);
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
+/* Datagrams come in order, and none comes twice. */
+static void datagrams_server(void)
+{
+	struct vt_param par = for_datagrams();
+	const size_t slot = VT_GRH + sizeof(struct message);
+	struct message m = { 0 };
+	uint64_t next = 0;
+	struct vt_end e;
+
+	name = "datagrams";
+	halves_open(&e, &par);
+	for (uint64_t i = 0; i < 2 * WINDOW; i++)
+		vt_recv(&e, i, i * slot, slot);
+	halves_meet('t');
+	for (uint64_t i = 0; !m.is_last; i++) {
+		size_t at = i % (2 * WINDOW) * slot;
+
+		CHECK_EQ(WANT_OK(e.rcq, i).byte_len, slot);
+		memcpy(&m, e.buf + at + VT_GRH, sizeof(m));
+		CHECK(m.seq >= next);
+		next = m.seq + 1;
+		vt_recv(&e, i + 2 * WINDOW, at, slot);
+	}
+	CHECK(!vt_readable(e.ctx->async_fd, 0));
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
 /* ---- sessions that nobody restores, and peers that end -------------------------------------------- */
 
 /* Of the halves' two sessions the one with an SRQ ends, and the other one goes on. */
@@ -480,5 +573,6 @@ static void dies_server(void)
 
 HALVES_MAIN({ "holds", holds_client, holds_server }, { "states", states_client, states_server },
 	    { "many", many_client, many_server }, { "large", large_client, large_server },
-	    { "traffic", traffic_client, traffic_server }, { "srq", srq_client, srq_server },
+	    { "traffic", traffic_client, traffic_server },
+	    { "datagrams", datagrams_client, datagrams_server }, { "srq", srq_client, srq_server },
 	    { "dies", dies_client, dies_server })
