@@ -256,6 +256,21 @@ static void srq_enter(struct srq *srq, uint32_t *last_srqn)
 	xrc_srq_add(srq, last_srqn);
 }
 
+/* Its ring is still to be placed. */
+static void srq_size(struct srq *srq, uint32_t depth, uint32_t max_sge)
+{
+	srq->max_sge = max_sge;
+	srq->depth = srq->max_wr = srq->at.depth = depth;
+	srq->stride = srq->at.stride = ff_rqe_stride(max_sge);
+}
+
+static void srq_place(struct srq *srq, uint8_t *map)
+{
+	srq->at.ring_off = srq->at.off + (uint32_t)sizeof(struct ff_srq_hdr);
+	srq->hdr = (struct ff_srq_hdr *)map;
+	srq->ring = map + sizeof(*srq->hdr);
+}
+
 int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 		   struct ff_create_srq_resp *resp)
 {
@@ -270,23 +285,19 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	if (!pd || !req->max_wr || req->max_wr > dev->max_srq_wr ||
 	    req->max_sge > dev->max_srq_sge || ((req->xrcd || req->cq) && (!xref || !cq)))
 		return -EINVAL;
-	srq = calloc(1, sizeof(*srq));
+	srq = record_live_new(c->s, LEDGER_SRQ, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
 	srq->pd = pd;
 	srq->xref = xref;
 	srq->cq = cq;
 	srq->user = req->user;
-	srq->max_sge = req->max_sge ? req->max_sge : 1;
-	srq->depth = srq->max_wr = srq->at.depth = pow2_ceil(req->max_wr);
-	srq->stride = srq->at.stride = ff_rqe_stride(srq->max_sge);
+	srq_size(srq, pow2_ceil(req->max_wr), req->max_sge ? req->max_sge : 1);
 	err = (xref ? ctl_ring_alloc_sealed : ctl_ring_alloc)(c, srq_block(&srq->at), &srq->at,
 							      &map);
 	if (err)
 		goto err_free;
-	srq->at.ring_off = srq->at.off + (uint32_t)sizeof(struct ff_srq_hdr);
-	srq->hdr = (struct ff_srq_hdr *)map;
-	srq->ring = map + sizeof(*srq->hdr);
+	srq_place(srq, map);
 
 	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_SRQ, &srq->o);
@@ -299,6 +310,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	fast_unlock(c->ctl->host);
 	if (err)
 		goto err_ring;
+	record_obj(&srq->o);
 	resp->srq = srq->o.handle;
 	resp->max_wr = srq->max_wr;
 	resp->max_sge = srq->max_sge;
@@ -309,7 +321,66 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 err_ring:
 	ctl_ring_free(c->s, &srq->at, srq_block(&srq->at));
 err_free:
-	free(srq);
+	record_live_free(c->s, &srq->o);
+	return err;
+}
+
+/* Checked as far as it is not the client's own. */
+static int srq_cursors(struct srq *srq, const struct ledger_view *v, uint32_t slot)
+{
+	srq->head = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_srq_head);
+	srq->lost = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_srq_lost);
+	srq->limit = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_srq_limit);
+	srq->error = ledger_cursor(v, slot, LEDGER_CUR_srq_error);
+	return srq->limit > srq->max_wr ? -EPROTO : 0;
+}
+
+int srq_restore(struct ctl *ctl, struct session *s, const struct ledger_srq *r,
+		const struct ledger_view *v, uint32_t slot)
+{
+	struct pd *pd = pd_get(s, r->pd);
+	struct srq *srq;
+	uint64_t size;
+	int err;
+
+	if (!r->handle || r->handle & FF_CQE_OF_SRQ || !pd || !r->depth || r->depth > FF_MAX_WR ||
+	    r->depth & (r->depth - 1) || !r->max_sge || r->max_sge > FF_MAX_SGE)
+		return -EPROTO;
+	srq = record_live_new(s, LEDGER_SRQ, sizeof(*srq));
+	if (!srq)
+		return -ENOMEM;
+	srq->pd = pd;
+	srq->user = r->user;
+	srq->o.handle = r->handle;
+	srq_size(srq, r->depth, r->max_sge);
+	size = srq_block(&srq->at);
+	err = ring_restore(s, r->seg, r->off, (uint32_t)size);
+	if (err)
+		goto err_free;
+	srq->at.seg = r->seg;
+	srq->at.off = r->off;
+	srq_place(srq, seg_get(s, r->seg)->map + r->off);
+	err = srq_cursors(srq, v, slot);
+	if (err)
+		goto err_ring;
+	fast_lock(ctl->host);
+	err = ctl_obj_insert(s, OBJ_SRQ, &srq->o);
+	if (!err) {
+		pd->o.refs++;
+		srq->num = r->num;
+		if (r->num > ctl->last_srqn)
+			ctl->last_srqn = r->num;
+	}
+	fast_unlock(ctl->host);
+	if (err)
+		goto err_ring;
+	record_obj(&srq->o);
+	return 0;
+
+err_ring:
+	ctl_ring_free(s, &srq->at, size);
+err_free:
+	record_live_free(s, &srq->o);
 	return err;
 }
 
@@ -368,7 +439,7 @@ static void srq_free(struct obj *o)
 
 	CARRIERS_FIRST(end, o->ses->fast, OBJ_SRQ, o, NULL);
 	ctl_ring_free(o->ses, &srq->at, srq_block(&srq->at));
-	free(srq);
+	record_live_free(o->ses, o);
 }
 
 const struct obj_ops srq_obj_ops = { .forget = srq_forget, .free = srq_free };

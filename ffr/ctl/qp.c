@@ -200,6 +200,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	qp_set_rings(qp, &l, &block, map);
 	cap_grant(qp, &cap, c->ctl->dev.max_inline);
 	qp->o.ses = s;
+	record_recv_new(qp);
 	err = quota_charge(s->cont, QUOTA_MEMORY, wire_bytes(qp));
 	if (err)
 		goto err_ring;
@@ -229,6 +230,7 @@ err_made:
 err_wire:
 	quota_return(s->cont, QUOTA_MEMORY, wire_bytes(qp));
 err_ring:
+	record_recv_free(qp);
 	ctl_ring_free(c->s, &block, l.size);
 err_free:
 	free(qp->wr);
@@ -400,6 +402,7 @@ static void qp_free(struct obj *o)
 	CARRIERS_FIRST(end, o->ses->fast, OBJ_QP, o, NULL);
 	xrc_target_free(qp->xrc.target);
 	free(qp->wr);
+	record_recv_free(qp);
 	record_live_free(o->ses, o);
 }
 
@@ -422,22 +425,32 @@ static bool is_depth(uint32_t n)
 	return n && n <= FF_MAX_WR && !(n & (n - 1));
 }
 
-/* The record's capabilities and strides fit together, and are no more than a QP can have. */
-static bool caps_ok(const struct ff_qp_cap *cap, const struct ledger_qp *r)
-{
-	const uint32_t strides = 1u << 16;
+#define STRIDES (1u << 16)
 
-	return is_depth(cap->max_send_wr) && is_depth(cap->max_recv_wr) && cap->max_send_sge &&
-	       cap->max_recv_sge && cap->max_send_sge <= FF_MAX_SGE &&
-	       cap->max_recv_sge <= FF_MAX_SGE && cap->max_inline <= FF_MAX_INLINE &&
-	       r->sq_stride < strides && r->rq_stride < strides && !(r->sq_stride % FF_CACHELINE) &&
-	       !(r->rq_stride % 32) &&
-	       r->sq_stride >= ff_sqe_stride(cap->max_send_sge, cap->max_inline) &&
+/* The record's capabilities and strides fit together, and are no more than a QP can have. */
+static bool send_caps_ok(const struct ff_qp_cap *cap, const struct ledger_qp *r)
+{
+	return is_depth(cap->max_send_wr) && cap->max_send_sge && cap->max_send_sge <= FF_MAX_SGE &&
+	       cap->max_inline <= FF_MAX_INLINE && r->sq_stride < STRIDES &&
+	       !(r->sq_stride % FF_CACHELINE) &&
+	       r->sq_stride >= ff_sqe_stride(cap->max_send_sge, cap->max_inline);
+}
+
+/* With an SRQ it has no receives of its own. */
+static bool recv_caps_ok(const struct ff_qp_cap *cap, const struct ledger_qp *r)
+{
+	if (r->srq)
+		return !cap->max_recv_wr && !cap->max_recv_sge && !r->rq_stride;
+	return is_depth(cap->max_recv_wr) && cap->max_recv_sge && cap->max_recv_sge <= FF_MAX_SGE &&
+	       r->rq_stride < STRIDES && !(r->rq_stride % 32) &&
 	       r->rq_stride >= offsetof(struct ff_rqe, sge) +
 				       (uint64_t)cap->max_recv_sge * sizeof(struct ff_sge);
 }
 
-/* A receive that was taken for a message that did not come, or not all of it, is taken once more. */
+/*
+ * A receive that was taken for a message that did not come, or not all of it, is taken once more. One that was taken
+ * from an SRQ is in the ledger: recv_restore().
+ */
 static void cursors_restore(struct qp *qp, const struct ledger_view *v, uint32_t slot)
 {
 	uint32_t taken = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_rq_head);
@@ -446,10 +459,65 @@ static void cursors_restore(struct qp *qp, const struct ledger_view *v, uint32_t
 	qp->sq.head = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_sq_head);
 	qp->sq.cqes = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_sq_cqes);
 	qp->rq.done = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_rq_done);
-	qp->rq.done = is_late ? taken : qp->rq.done;
+	if (is_late)
+		qp->rq.done = qp->srq ? qp->rq.done + 1 : taken;
 	qp->rq.head = qp->rq.done;
+	qp->srq_took = ledger_cursor(v, slot, LEDGER_CUR_srq_took);
 	qp->last_wqe_sent = ledger_cursor(v, slot, LEDGER_CUR_last_wqe_sent);
 	qp->comm_est_sent = ledger_cursor(v, slot, LEDGER_CUR_comm_est_sent);
+}
+
+/* What qp->srq_took says: has the QP taken a receive that has not ended? */
+static bool has_taken(const struct qp *qp)
+{
+	return qp->srq && qp->srq_took >> 32 == (uint64_t)(uint32_t)(qp->rq.done + 1);
+}
+
+/* qp->kept is the receive, or -EPROTO. */
+static int kept_read(struct qp *qp, const struct ledger_view *v, uint32_t slot)
+{
+	struct recv_wr *r = qp->kept;
+
+	r->wr_id = ledger_cursor(v, slot, LEDGER_CUR_recv_wr_id);
+	r->num_sge = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_recv_num_sge);
+	r->length = 0;
+	if (r->num_sge > qp->srq->max_sge ||
+	    !ledger_bytes(v, slot, offsetof(struct recv_wr, sge), r->sge,
+			  r->num_sge * (uint32_t)sizeof(*r->sge)))
+		return -EPROTO;
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		r->length += r->sge[i].length;
+	return 0;
+}
+
+/* [lock] The last router may have been killed before it moved the SRQ's index: then no other QP has taken one since. */
+static int taken_restore(struct qp *qp, const struct ledger_view *v, uint32_t slot)
+{
+	int err;
+
+	if (!has_taken(qp))
+		return 0;
+	err = qp->kept ? kept_read(qp, v, slot) : -EPROTO;
+	if (err)
+		return err;
+	if (qp->srq->head == (uint32_t)qp->srq_took)
+		qp->srq->head++;
+	responder_had(qp);
+	return 0;
+}
+
+int recv_restore(struct session *s, const struct ledger_recv *r, const struct ledger_view *v,
+		 uint32_t slot)
+{
+	struct qp *qp = qp_get(s, r->qp);
+	int err;
+
+	if (!qp || !qp->srq)
+		return -EPROTO;
+	fast_lock(s->fast->host);
+	err = taken_restore(qp, v, slot);
+	fast_unlock(s->fast->host);
+	return err;
 }
 
 int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
@@ -462,7 +530,8 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	int err = -EPROTO;
 
 	memcpy(&attr, r->attr, sizeof(attr));
-	if (!r->handle || !r->qp_num || !caps_ok(&attr.cap, r) ||
+	if (!r->handle || !r->qp_num || !send_caps_ok(&attr.cap, r) ||
+	    !recv_caps_ok(&attr.cap, r) ||
 	    (r->type != IBV_QPT_RC && r->type != IBV_QPT_UC && r->type != IBV_QPT_UD))
 		return -EPROTO;
 	qp = record_live_new(s, LEDGER_QP, sizeof(*qp));
@@ -471,7 +540,8 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	qp->pd = pd_get(s, r->pd);
 	qp->scq = cq_get(s, r->scq);
 	qp->rcq = cq_get(s, r->rcq);
-	if (!qp->pd || !qp->scq || !qp->rcq)
+	qp->srq = srq_get(s, r->srq);
+	if (!qp->pd || !qp->scq || !qp->rcq || (r->srq && !qp->srq))
 		goto err_free;
 	qp->type = (uint8_t)r->type;
 	qp->user = r->user;
@@ -499,6 +569,7 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	qp->max_send_sge = attr.cap.max_send_sge;
 	qp->max_recv_sge = attr.cap.max_recv_sge;
 	qp->max_inline = attr.cap.max_inline;
+	record_recv_new(qp);
 	err = quota_charge(s->cont, QUOTA_MEMORY, wire_bytes(qp));
 	if (err)
 		goto err_ring;
@@ -522,6 +593,7 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 err_wire:
 	quota_return(s->cont, QUOTA_MEMORY, wire_bytes(qp));
 err_ring:
+	record_recv_free(qp);
 	ctl_ring_free(s, &block, l.size);
 err_free:
 	free(qp->wr);

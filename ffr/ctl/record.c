@@ -200,13 +200,34 @@ static void write_qp(const struct qp *qp)
 		.sq_stride = qp->sq.stride,
 		.rq_stride = qp->rq.stride,
 		.block_self_lb = qp->block_self_lb,
+		.srq = qp->srq ? qp->srq->o.handle : 0,
 	};
 
 	static_assert(sizeof(r.attr) == sizeof(qp->attr), "the attributes");
 	memcpy(r.attr, &qp->attr, sizeof(r.attr));
-	if (qp->srq || qp->type > IBV_QPT_UD)
+	if (qp->type > IBV_QPT_UD)
 		ledger_bar(qp->o.ses->ledger, LEDGER_BAR_OBJECT);
+	if (qp->kept)
+		ledger_write(qp->o.ses->ledger, qp->kept_slot,
+			     &(struct ledger_recv){ .qp = qp->o.handle });
+	else if (qp->srq)
+		ledger_bar(qp->o.ses->ledger, LEDGER_BAR_LOST);
 	ledger_write(qp->o.ses->ledger, qp->o.slot, &r);
+}
+
+static void write_srq(const struct srq *srq)
+{
+	if (srq->xref)
+		ledger_bar(srq->o.ses->ledger, LEDGER_BAR_OBJECT);
+	ledger_write(srq->o.ses->ledger, srq->o.slot,
+		     &(struct ledger_srq){ .user = srq->user,
+					   .handle = srq->o.handle,
+					   .pd = srq->pd->o.handle,
+					   .seg = srq->at.seg,
+					   .off = srq->at.off,
+					   .depth = srq->at.depth,
+					   .max_sge = srq->max_sge,
+					   .num = srq->num });
 }
 
 static void write_mr(const struct mr *mr)
@@ -249,6 +270,8 @@ static enum ledger_kind kind_of(uint8_t kind)
 		return LEDGER_MR;
 	case OBJ_AH:
 		return LEDGER_AH;
+	case OBJ_SRQ:
+		return LEDGER_SRQ;
 	default:
 		return LEDGER_NONE;
 	}
@@ -257,7 +280,7 @@ static enum ledger_kind kind_of(uint8_t kind)
 /* Does the object lie in the ledger itself? */
 static bool is_live(const struct obj *o)
 {
-	return o->kind == OBJ_CQ || o->kind == OBJ_QP;
+	return o->kind == OBJ_CQ || o->kind == OBJ_QP || o->kind == OBJ_SRQ;
 }
 
 void record_kind(struct session *s, enum obj_kind kind)
@@ -294,6 +317,10 @@ void record_obj(struct obj *o)
 		write_segs(o->ses);
 		write_qp(obj_of(o, qp));
 		break;
+	case OBJ_SRQ:
+		write_segs(o->ses);
+		write_srq(obj_of(o, srq));
+		break;
 	case OBJ_AH:
 		write_ah(obj_of(o, ah));
 		break;
@@ -309,6 +336,8 @@ void record_gone(struct obj *o)
 
 	if (!s->ledger || !o->slot)
 		return;
+	if (o->kind == OBJ_QP && obj_of(o, qp)->kept_slot)
+		ledger_erase(s->ledger, obj_of(o, qp)->kept_slot);
 	ledger_erase(s->ledger, o->slot);
 	if (is_live(o)) /* record_live_free() frees its slot */
 		return;
@@ -340,4 +369,23 @@ void record_live_free(struct session *s, struct obj *o)
 		ledger_slot_free(s->ledger, o->slot);
 	else
 		free(o);
+}
+
+void record_recv_new(struct qp *qp)
+{
+	struct ledger *l = qp->o.ses->ledger;
+
+	if (!qp->srq || !qp->o.slot)
+		return;
+	qp->kept_slot = ledger_slot_new(l, LEDGER_RECV);
+	if (qp->kept_slot)
+		qp->kept = ledger_live(l, qp->kept_slot);
+}
+
+void record_recv_free(struct qp *qp)
+{
+	if (qp->kept_slot)
+		ledger_slot_free(qp->o.ses->ledger, qp->kept_slot);
+	qp->kept = NULL;
+	qp->kept_slot = 0;
 }

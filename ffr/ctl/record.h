@@ -50,6 +50,9 @@ void record_channel_free(const struct channel *ch);
 /* A zeroed object with cursors, in the ledger if there is one. NULL: no memory. */
 void *record_live_new(struct session *s, enum ledger_kind kind, size_t size);
 void record_live_free(struct session *s, struct obj *o); /* NULL: does nothing */
+/* Of a QP with an SRQ, no lock: room in the ledger for the receive that it takes, qp->kept. */
+void record_recv_new(struct qp *qp);
+void record_recv_free(struct qp *qp); /* no lock; nobody uses it any more */
 
 /* ---- restore.c -------------------------------------------------------------------------------------------------- */
 
@@ -67,11 +70,16 @@ int pd_restore(struct session *s, const struct ledger_pd *r);
 int channel_restore(struct session *s, const struct ledger_channel *r, int fd);
 int cq_restore(struct ctl *ctl, struct session *s, const struct ledger_cq *r,
 	       const struct ledger_view *v, uint32_t slot);
+int srq_restore(struct ctl *ctl, struct session *s, const struct ledger_srq *r,
+		const struct ledger_view *v, uint32_t slot);
 int mr_restore(struct ctl *ctl, struct session *s, const struct ledger_mr *r);
 int ah_restore(struct ctl *ctl, struct session *s, const struct ledger_ah *r);
 /* In RESET, with its cursors; qp_go_on() gives it its state back, when the QP that it is connected to is there. */
 int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 	       const struct ledger_view *v, uint32_t slot);
+/* The receive that a QP, which is there, had taken from its SRQ, if it had one. */
+int recv_restore(struct session *s, const struct ledger_recv *r, const struct ledger_view *v,
+		 uint32_t slot);
 int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const struct ledger_view *v,
 	     uint32_t slot);
 

@@ -221,6 +221,8 @@ static int objects_again(struct restore *r, struct left *l)
 		err = channels_again(l);
 	for (at = 0; !err && ledger_next(v, LEDGER_CQ, &at, &rec);)
 		err = cq_restore(r->ctl, l->s, &rec.cq, v, at);
+	for (at = 0; !err && ledger_next(v, LEDGER_SRQ, &at, &rec);)
+		err = srq_restore(r->ctl, l->s, &rec.srq, v, at);
 	for (at = 0; !err && ledger_next(v, LEDGER_MR, &at, &rec);)
 		err = mr_restore(r->ctl, l->s, &rec.mr);
 	for (at = 0; !err && ledger_next(v, LEDGER_AH, &at, &rec);)
@@ -230,6 +232,8 @@ static int objects_again(struct restore *r, struct left *l)
 		err = track_go(l->s);
 	for (at = 0; !err && ledger_next(v, LEDGER_QP, &at, &rec);)
 		err = qp_restore(r->ctl, l->s, &rec.qp, v, at);
+	for (at = 0; !err && ledger_next(v, LEDGER_RECV, &at, &rec);)
+		err = recv_restore(l->s, &rec.recv, v, at);
 	return err;
 }
 

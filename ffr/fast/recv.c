@@ -29,9 +29,22 @@ enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride
 	return FETCH_OK;
 }
 
-/* ahead: what it holds is as good as posted, until fast_srq_used(). */
-static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out, bool ahead)
+/*
+ * The receive, that it is taken, the SRQ's index: from these the next router knows which receives QPs have
+ * (ctl/qp.c). The client may have posted another receive in its place meanwhile.
+ */
+static inline void note_taken(struct qp *qp, struct recv_wr *out)
 {
+	CURSORS_IN_ORDER(*out, qp->srq_took);
+	qp->srq_took = (uint64_t)(qp->rq.done + 1) << 32 | qp->srq->head;
+	CURSORS_IN_ORDER(qp->srq_took, qp->srq->head);
+}
+
+/* qp NULL: ahead; what the SRQ holds is as good as posted, until fast_srq_used(). */
+static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out, struct qp *qp)
+{
+	bool ahead = !qp;
+
 	enum fetch r;
 
 	if (srq->error)
@@ -44,6 +57,8 @@ static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out,
 		return FETCH_EMPTY;
 	}
 	if (r == FETCH_OK) {
+		if (qp && out == qp->kept)
+			note_taken(qp, out);
 		srq->head++;
 		srq->held += ahead;
 		if (srq->limit && !ahead)
@@ -54,7 +69,7 @@ static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out,
 
 enum fetch fast_take_ahead(struct fast *f, struct srq *srq, struct recv_wr *out)
 {
-	return take_srq(f, srq, out, true);
+	return take_srq(f, srq, out, NULL);
 }
 
 void fast_srq_untake(struct srq *srq)
@@ -75,7 +90,7 @@ enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
 	enum fetch r;
 
 	if (qp->srq)
-		return take_srq(f, qp->srq, out, false);
+		return take_srq(f, qp->srq, out, qp);
 	if (!qp->rq.depth)
 		return FETCH_EMPTY;
 	r = recv_fetch(qp->rq.ring, qp->rq.head, qp->rq.depth, qp->rq.stride, qp->max_recv_sge,
@@ -123,8 +138,9 @@ void fast_srq_check_limit(struct fast *f, struct srq *srq)
 {
 	if (srq->limit <= srq->held || is_posted(srq, srq->limit - srq->held - 1))
 		return;
-	srq->limit = 0;
+	/* event before limit: a router that dies in between has the event come twice, and not never */
 	comp_async(f, srq->o.ses, IBV_EVENT_SRQ_LIMIT_REACHED, FF_ASYNC_SRQ, srq->o.handle);
+	srq->limit = 0;
 }
 
 void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit)

@@ -79,6 +79,8 @@ LEDGER_RECORDS(X)
 static const uint32_t live_bytes[LEDGER_NUM_KINDS] = {
 	[LEDGER_CQ] = sizeof(struct cq),
 	[LEDGER_QP] = sizeof(struct qp),
+	[LEDGER_SRQ] = sizeof(struct srq),
+	[LEDGER_RECV] = sizeof(struct recv_wr),
 };
 
 static const struct {
@@ -478,6 +480,16 @@ uint64_t ledger_cursor(const struct ledger_view *v, uint32_t slot, enum ledger_c
 		      "cursors are bytes or words");
 LEDGER_CURSORS(X)
 #undef X
+
+bool ledger_bytes(const struct ledger_view *v, uint32_t slot, uint32_t off, void *to, uint32_t len)
+{
+	uint32_t live = v->head.kind[v->head.kind_of[(uint64_t)slot * UNIT / CHUNK]].live;
+
+	if (off > live || len > live - off)
+		return false;
+	memcpy(to, (const uint8_t *)v->map + (uint64_t)slot * UNIT + off, len);
+	return true;
+}
 
 /* ---- as text -------------------------------------------------------------------------------- */
 

@@ -3,9 +3,9 @@
  * ledger.h - what a router leaves of a session for the next one: memory that outlives the router, with the records of
  * objects, and with the objects themselves whose cursors the fast path moves. docs/internals/restart.md has the theory.
  *
- * A ledger is a memfd: a header, and chunks, each with slots of one kind. A slot has room for the live object (QPs and
- * CQs; it is the router's private memory like any other), and two copies of the object's record. The control thread
- * makes and frees slots and writes records; runners use the objects in them.
+ * A ledger is a memfd: a header, and chunks, each with slots of one kind. A slot has room for the live object (QPs,
+ * CQs and SRQs; it is the router's private memory like any other), and two copies of the object's record. The control
+ * thread makes and frees slots and writes records; runners use the objects in them.
  */
 #ifndef FFR_OBJ_LEDGER_H
 #define FFR_OBJ_LEDGER_H
@@ -67,6 +67,8 @@
 	F(uint32_t, sq_stride)                                                                     \
 	F(uint32_t, rq_stride)                                                                     \
 	F(uint32_t, block_self_lb)                                                                 \
+	F(uint32_t, srq)                                                                           \
+	F(uint32_t, reserved)                                                                      \
 	A(uint8_t, attr, 128) /* struct ff_qp_attr */
 #define LEDGER_MR_FIELDS(F, A)                                                                     \
 	F(uint64_t, addr)                                                                          \
@@ -78,6 +80,20 @@
 	F(uint32_t, access)                                                                        \
 	F(uint32_t, why)                                                                           \
 	F(uint32_t, tracked)
+#define LEDGER_SRQ_FIELDS(F, A)                                                                    \
+	F(uint64_t, user)                                                                          \
+	F(uint32_t, handle)                                                                        \
+	F(uint32_t, pd)                                                                            \
+	F(uint32_t, seg)                                                                           \
+	F(uint32_t, off)                                                                           \
+	F(uint32_t, depth)                                                                         \
+	F(uint32_t, max_sge)                                                                       \
+	F(uint32_t, num)                                                                           \
+	F(uint32_t, reserved)
+/* The receive that a QP has taken from its SRQ. */
+#define LEDGER_RECV_FIELDS(F, A)                                                                   \
+	F(uint32_t, qp)                                                                            \
+	F(uint32_t, reserved)
 #define LEDGER_AH_FIELDS(F, A)                                                                     \
 	F(uint32_t, handle)                                                                        \
 	F(uint32_t, pd)                                                                            \
@@ -91,7 +107,9 @@
 	X(CQ, cq)                                                                                  \
 	X(QP, qp)                                                                                  \
 	X(MR, mr)                                                                                  \
-	X(AH, ah)
+	X(AH, ah)                                                                                  \
+	X(SRQ, srq)                                                                                \
+	X(RECV, recv)
 
 enum ledger_kind {
 	LEDGER_NONE,
@@ -127,6 +145,12 @@ struct ledger_mr {
 struct ledger_ah {
 	LEDGER_AH_FIELDS(LEDGER_F, LEDGER_A)
 };
+struct ledger_srq {
+	LEDGER_SRQ_FIELDS(LEDGER_F, LEDGER_A)
+};
+struct ledger_recv {
+	LEDGER_RECV_FIELDS(LEDGER_F, LEDGER_A)
+};
 #undef LEDGER_F
 #undef LEDGER_A
 
@@ -141,10 +165,17 @@ union ledger_record {
 	X(CQ, cq, pi, cq_pi)                                                                       \
 	X(CQ, cq, ci_seen, cq_ci_seen)                                                             \
 	X(CQ, cq, overrun, cq_overrun)                                                             \
+	X(SRQ, srq, head, srq_head)                                                                \
+	X(SRQ, srq, lost, srq_lost)                                                                \
+	X(SRQ, srq, limit, srq_limit)                                                              \
+	X(SRQ, srq, error, srq_error)                                                              \
+	X(RECV, recv_wr, wr_id, recv_wr_id)                                                        \
+	X(RECV, recv_wr, num_sge, recv_num_sge)                                                    \
 	X(QP, qp, sq.head, sq_head)                                                                \
 	X(QP, qp, sq.cqes, sq_cqes)                                                                \
 	X(QP, qp, rq.head, rq_head)                                                                \
 	X(QP, qp, rq.done, rq_done)                                                                \
+	X(QP, qp, srq_took, srq_took)                                                              \
 	X(QP, qp, took, took)                                                                      \
 	X(QP, qp, in_flight, in_flight)                                                            \
 	X(QP, qp, state, state)                                                                    \
@@ -221,6 +252,8 @@ bool ledger_next(struct ledger_view *v, enum ledger_kind kind, uint32_t *at, voi
 bool ledger_is_damaged(const struct ledger_view *v);
 /* A cursor of the object whose record is in that slot. */
 uint64_t ledger_cursor(const struct ledger_view *v, uint32_t slot, enum ledger_cursor which);
+/* The bytes of the live object in that slot, from `off` on. False: it has not so many. */
+bool ledger_bytes(const struct ledger_view *v, uint32_t slot, uint32_t off, void *to, uint32_t len);
 /* All records, as text, for ffctl and the log. Returns the bytes that the text has, also if it is longer than size. */
 size_t ledger_dump(struct ledger_view *v, char *text, size_t size);
 

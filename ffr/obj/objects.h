@@ -597,7 +597,7 @@ static inline struct send_wr *send_buf_new(void)
 struct recv_wr {
 	uint64_t wr_id;
 	uint64_t length;
-	uint16_t num_sge;
+	uint32_t num_sge;
 	struct ff_sge sge[FF_MAX_SGE];
 };
 
@@ -646,6 +646,7 @@ struct qp {
 	struct ff_qp_hdr *hdr; /* shared */
 	struct qp_sq sq;
 	struct qp_rq rq;
+	uint64_t srq_took; /* (rq.done + 1) << 32 | the index in its SRQ of the receive in `kept` */
 	uint64_t took; /* sq.head << 32 | the peer's rq.done, from before a SEND under way is completed there */
 	uint64_t user;	    /* for its CQEs; the client's */
 	uint32_t in_flight; /* WRs that qp->send has taken a copy of: POST_SENT */
@@ -671,7 +672,9 @@ struct qp {
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;
-	struct send_wr *wr;	     /* the WR under way; one buffer for each QP */
+	struct recv_wr *kept; /* in the ledger: the receive that it has taken from its SRQ; or NULL */
+	uint32_t kept_slot;   /* [ctl] */
+	struct send_wr *wr;   /* the WR under way; one buffer for each QP */
 	const struct send_ops *send; /* what carries it out: fast/backend.h */
 	struct container *dest; /* of this host, that its path or its datagram leads to, or NULL */
 	struct soft_qp *soft;	/* the device's own */

@@ -153,7 +153,8 @@ static void soft_qp_destroy(struct fast *f, struct qp *qp)
 	remote_free(f, qp);
 	route_forget(f, qp);
 	free(qp->soft->ud.gathered);
-	free(qp->soft->resp.rwr);
+	if (qp->soft->resp.rwr != qp->kept)
+		free(qp->soft->resp.rwr);
 	free(qp->soft);
 	qp->soft = NULL;
 }

@@ -143,7 +143,7 @@ bool responder_take(struct fast *f, struct qp *peer)
 	if (r->recv != RECV_NONE)
 		return true;
 	if (!r->rwr)
-		r->rwr = malloc(sizeof(*r->rwr));
+		r->rwr = peer->kept ? peer->kept : malloc(sizeof(*r->rwr));
 	if (!r->rwr)
 		return false;
 	switch (fast_take_recv(f, peer, r->rwr)) {
@@ -156,6 +156,12 @@ bool responder_take(struct fast *f, struct qp *peer)
 	default:
 		return false;
 	}
+}
+
+void responder_had(struct qp *qp)
+{
+	qp->soft->resp.rwr = qp->kept;
+	qp->soft->resp.recv = RECV_TAKEN;
 }
 
 enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr *wr)

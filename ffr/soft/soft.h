@@ -339,6 +339,8 @@ static inline bool responder_too_long(const struct qp *peer, uint8_t opcode, uin
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);
 /* FLUSH: make what the sender wrote before visible, as the WR asks. False: the WR lacks the right. */
 bool responder_flush(struct qp *peer, const struct send_wr *wr);
+/* The QP has a receive at hand, in qp->kept, since a former router. */
+void responder_had(struct qp *qp);
 /* Have a receive at hand, in resp.rwr. False: none is posted. */
 bool responder_take(struct fast *f, struct qp *peer);
 /* Is there a receive that the message fits in? The answer says why not; the caller acts on the answer. */

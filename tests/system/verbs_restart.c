@@ -17,8 +17,9 @@
 #define LEN	 4096u
 #define MANY	 32u
 #define WINDOW	 16u
-#define KILLS	 6u
+#define KILLS	 4u
 #define LARGE	 ((size_t)4 << 20)
+#define SRQ_SLOT 16384u /* bytes of a receive */
 
 static const char *name;      /* of the case, in both halves */
 static unsigned num_restarts; /* that this half has seen */
@@ -417,6 +418,133 @@ static void traffic_server(void)
 	vt_end_close(&e);
 }
 
+/* ---- two QPs with one SRQ --------------------------------------------------------------------------- */
+
+/* Messages of QP 1 are long, so that it has a receive while QP 0 takes and completes many. */
+static size_t srq_len(unsigned q)
+{
+	return q ? SRQ_SLOT : sizeof(struct message);
+}
+
+static struct vt_param for_srq(bool has_srq)
+{
+	struct vt_param par = for_traffic();
+
+	par.srq = has_srq;
+	par.len = (size_t)SRQ_SLOT * WINDOW;
+	return par;
+}
+
+/* A further QP, connected to one of the other half's. */
+static struct ibv_qp *second_qp(struct vt_end *e)
+{
+	struct vt_addr mine = e->self, theirs;
+	struct ibv_qp *qp = vt_make_qp(e);
+
+	mine.qpn = qp->qp_num;
+	halves_exchange(&mine, &theirs);
+	vt_connect_qp(qp, &e->par, &mine, &theirs);
+	return qp;
+}
+
+static void srq_post(struct vt_end *e, struct ibv_qp *const qp[2], uint64_t n, bool is_last)
+{
+	unsigned q = n % 2;
+	struct message m = { n / 2, is_last };
+	size_t at = n % (WINDOW / 2) * SRQ_SLOT;
+
+	memcpy(e->buf + at, &m, sizeof(m));
+	memcpy(e->buf + at + srq_len(q) - sizeof(m), &m, sizeof(m));
+	e->qp = qp[q];
+	vt_send(e, n, at, srq_len(q), IBV_SEND_SIGNALED);
+	e->qp = qp[0];
+}
+
+/* As traffic(). */
+static uint64_t srq_traffic(struct vt_end *e, struct ibv_qp *const qp[2], uint64_t seq)
+{
+	uint64_t done = seq, end = UINT64_MAX;
+	char number[12];
+
+	snprintf(number, sizeof(number), "%u", ++num_restarts);
+	printf("ready %s %s\n", name, number);
+	fflush(stdout);
+	while (done != end) {
+		for (; seq != end && seq - done < WINDOW / 4; seq++)
+			srq_post(e, qp, seq, false);
+		CHECK_EQ(vt_wc(e->scq).status, IBV_WC_SUCCESS);
+		done++;
+		if (end == UINT64_MAX && !(done % 64) && has_file(number))
+			end = seq + 1000;
+	}
+	CHECK(!vt_readable(e->ctx->async_fd, 0));
+	return seq;
+}
+
+static void srq_client(void)
+{
+	struct vt_param par = for_srq(false);
+	struct ibv_qp *qp[2];
+	uint64_t seq = 0;
+	struct vt_end e;
+
+	name = "srq";
+	halves_open(&e, &par);
+	qp[0] = e.qp;
+	qp[1] = second_qp(&e);
+	halves_meet('t');
+	for (unsigned n = 0; n < KILLS; n++)
+		seq = srq_traffic(&e, qp, seq);
+	for (unsigned i = 0; i < 2; i++) {
+		srq_post(&e, qp, seq++, true);
+		CHECK_EQ(vt_wc(e.scq).status, IBV_WC_SUCCESS);
+	}
+	CHECK_EMPTY(e.scq);
+	halves_meet('e');
+	vt_destroy_qps(&qp[1], 1);
+	vt_end_close(&e);
+}
+
+/* Each message comes once, and those of a QP in order. */
+static void srq_server(void)
+{
+	struct vt_param par = for_srq(true);
+	uint64_t next[2] = { 0 };
+	struct ibv_srq_attr attr;
+	struct ibv_qp *second;
+	unsigned ended = 0;
+	struct vt_end e;
+
+	name = "srq";
+	halves_open(&e, &par);
+	second = second_qp(&e);
+	for (uint64_t i = 0; i < WINDOW; i++)
+		vt_recv(&e, i, i * SRQ_SLOT, SRQ_SLOT);
+	halves_meet('t');
+	while (ended < 2) {
+		struct ibv_wc wc = vt_wc(e.rcq);
+		uint8_t *at = e.buf + wc.wr_id * SRQ_SLOT;
+		unsigned q = wc.qp_num == second->qp_num;
+		struct message m;
+
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.byte_len, srq_len(q));
+		memcpy(&m, at, sizeof(m));
+		CHECK_EQ(m.seq, next[q]);
+		CHECK(!memcmp(at + srq_len(q) - sizeof(m), &m, sizeof(m)));
+		next[q]++;
+		ended += m.is_last != 0;
+		vt_recv(&e, wc.wr_id, wc.wr_id * SRQ_SLOT, SRQ_SLOT);
+	}
+	CHECK_EMPTY(e.rcq);
+	CHECK_OK(ibv_query_srq(e.srq, &attr));
+	CHECK(attr.max_wr >= WINDOW);
+	CHECK(!vt_readable(e.ctx->async_fd, 0));
+	halves_meet('e');
+	vt_destroy_qps(&second, 1);
+	vt_end_close(&e);
+}
+
 /* ---- datagrams -------------------------------------------------------------------------------------- */
 
 static struct vt_param for_datagrams(void)
@@ -512,28 +640,33 @@ static void datagrams_server(void)
 
 /* ---- sessions that nobody restores, and peers that end -------------------------------------------- */
 
-/* Of the halves' two sessions the one with an SRQ ends, and the other one goes on. */
-static void srq_client(void)
+/* Of the halves' two sessions the one with a QP in a multicast group ends, and the other one goes on. */
+static void group_client(void)
 {
 	struct vt_param par = VT_PARAM;
 	struct vt_end e;
 
-	name = "srq";
+	name = "group";
+	par.type = IBV_QPT_UD;
 	halves_open(&e, &par);
+	halves_meet('g');
 	restart(true);
-	unnoticed(&e, e.qp->qp_num, e.mr->rkey);
-	makes_more(&e);
+	CHECK(!vt_readable(e.ctx->async_fd, 0));
+	CHECK_EQ(vt_state(e.qp), IBV_QPS_RTS);
 	vt_end_close(&e);
 }
 
-static void srq_server(void)
+static void group_server(void)
 {
+	const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
 	struct vt_param par = VT_PARAM;
 	struct vt_end e;
 
-	name = "srq";
-	par.srq = true;
+	name = "group";
+	par.type = IBV_QPT_UD;
 	halves_open(&e, &par);
+	CHECK_OK(ibv_attach_mcast(e.qp, &group, 0));
+	halves_meet('g');
 	restart(false);
 	WANT_EVENT(e.ctx, IBV_EVENT_DEVICE_FATAL);
 }
@@ -575,4 +708,4 @@ HALVES_MAIN({ "holds", holds_client, holds_server }, { "states", states_client, 
 	    { "many", many_client, many_server }, { "large", large_client, large_server },
 	    { "traffic", traffic_client, traffic_server },
 	    { "datagrams", datagrams_client, datagrams_server }, { "srq", srq_client, srq_server },
-	    { "dies", dies_client, dies_server })
+	    { "group", group_client, group_server }, { "dies", dies_client, dies_server })

@@ -71,13 +71,13 @@ for ((n = 0; ; n++)); do
 	# shellcheck disable=SC2046
 	restart $(grep '^ready' "$OUT/client" | tail -n 1 | cut -d ' ' -f 2,3)
 done
-wait "$client" || fail "client: $(cat "$OUT/client" "$OUT/server")"
+wait "$client" || fail "client: $(cat "$OUT/client" "$OUT/server" "$OWN_LAB/h0/ffr.log")"
 wait "$server" || fail "server: $(cat "$OUT/server")"
 cat "$OUT/client"
 
 step "the log tells of each session that was not restored, and of no other"
 grep 'does not outlive the restart' "$OWN_LAB/h0/ffr.log"
-(($(grep -c 'does not outlive the restart: it has, or had, an object' "$OWN_LAB/h0/ffr.log") == 1)) || fail "the SRQ's"
+(($(grep -c 'does not outlive the restart: a QP of it is, or was, in a multicast group' "$OWN_LAB/h0/ffr.log") == 1)) || fail "the group's"
 (($(grep -c 'does not outlive the restart: its process has ended' "$OWN_LAB/h0/ffr.log") == 1)) || fail "the dead one's"
 (($(grep -c 'does not outlive the restart' "$OWN_LAB/h0/ffr.log") == 2)) || fail "more"
 exit 0
