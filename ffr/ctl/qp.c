@@ -463,6 +463,14 @@ static void cursors_restore(struct qp *qp, const struct ledger_view *v, uint32_t
 		qp->rq.done = qp->srq ? qp->rq.done + 1 : taken;
 	qp->rq.head = qp->rq.done;
 	qp->srq_took = ledger_cursor(v, slot, LEDGER_CUR_srq_took);
+	qp->atom = (struct qp_atom){
+		.at = ledger_cursor(v, slot, LEDGER_CUR_atom_at),
+		.old = ledger_cursor(v, slot, LEDGER_CUR_atom_old),
+		.new = ledger_cursor(v, slot, LEDGER_CUR_atom_new),
+		.va = ledger_cursor(v, slot, LEDGER_CUR_atom_va),
+		.ses = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_atom_ses),
+		.key = (uint32_t)ledger_cursor(v, slot, LEDGER_CUR_atom_key),
+	};
 	qp->last_wqe_sent = ledger_cursor(v, slot, LEDGER_CUR_last_wqe_sent);
 	qp->comm_est_sent = ledger_cursor(v, slot, LEDGER_CUR_comm_est_sent);
 }
@@ -564,6 +572,7 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 		goto err_free;
 	qp_set_rings(qp, &l, &block, seg_get(s, r->seg)->map + r->off);
 	qp->attr.cap = attr.cap;
+	qp->attr.ah = attr.ah; /* qp_atom_settle() needs it before there is a state */
 	qp->max_send_wr = attr.cap.max_send_wr;
 	qp->max_recv_wr = attr.cap.max_recv_wr;
 	qp->max_send_sge = attr.cap.max_send_sge;
@@ -606,7 +615,7 @@ enum left_wr {
 	LEFT_NONE,   /* there was none, or the client has its completion */
 	LEFT_AGAIN,  /* nobody knows of it, and it can be carried out again, from its beginning */
 	LEFT_TELL,   /* it was carried out, and lacks its completion */
-	LEFT_UNKNOWN /* an atomic, which may have been carried out */
+	LEFT_UNKNOWN /* it may have been carried out, and nobody can tell */
 };
 
 /* Has the peer completed the receive of a message that was about to be? */
@@ -652,6 +661,9 @@ static enum left_wr left_wr(const struct ctl *ctl, struct qp *qp, const struct f
 	case FF_OP_FLUSH:
 	case FF_OP_ATOMIC_WRITE:
 		return LEFT_AGAIN;
+	case FF_OP_CMP_SWAP:
+	case FF_OP_FETCH_ADD: /* qp->atom tells how far it came */
+		return busy || qp_atom_step(qp) != ATOM_DONE ? LEFT_AGAIN : LEFT_NONE;
 	case FF_OP_SEND:
 	case FF_OP_SEND_IMM:
 	case FF_OP_WRITE_IMM:
@@ -697,6 +709,39 @@ static int step(const struct ctl *ctl, struct qp *qp, const struct ff_qp_attr *a
 
 	req.attr.qp_state = (uint8_t)to;
 	return ctl_qp_walk(ctl, qp, &req, 1, &now);
+}
+
+/* [lock] The MR that a note names; NULL: it is gone, or does not have that word. */
+static const struct mr *atom_mr(const struct qp *qp, struct session *target)
+{
+	const struct mr *mr = key_lookup(&target->cont->keys, qp->atom.key);
+
+	return mr && mr->o.ses == target && qp->atom.va >= mr->addr && mr->length >= 8 &&
+			       qp->atom.va - mr->addr <= mr->length - 8 ?
+		       mr :
+		       NULL;
+}
+
+bool qp_atom_left(const struct qp *qp, uint32_t *ses)
+{
+	*ses = qp->atom.ses;
+	return qp_atom_step(qp) == ATOM_TRIED;
+}
+
+void qp_atom_settle(struct ctl *ctl, struct qp *qp, struct session *target)
+{
+	const struct mr *mr;
+	int err = -ENOENT;
+
+	if (target) /* both are on one thread then */
+		dir_meet(qp->o.ses->cont, &qp->attr.ah);
+	fast_lock(ctl->host);
+	mr = target ? atom_mr(qp, target) : NULL;
+	if (mr && target->fast == qp->o.ses->fast)
+		err = pvm_settle(target->fast, qp, mr);
+	if (err)
+		qp_atom_set(qp, ATOM_LOST);
+	fast_unlock(ctl->host);
 }
 
 int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const struct ledger_view *v,

@@ -80,6 +80,13 @@ int qp_restore(struct ctl *ctl, struct session *s, const struct ledger_qp *r,
 /* The receive that a QP, which is there, had taken from its SRQ, if it had one. */
 int recv_restore(struct session *s, const struct ledger_recv *r, const struct ledger_view *v,
 		 uint32_t slot);
+/*
+ * Before the first qp_go_on(): has the last router left an atomic that may have been done? *ses: on that session's
+ * memory.
+ */
+bool qp_atom_left(const struct qp *qp, uint32_t *ses);
+/* Find out whether it was done. target NULL: that session is not there. */
+void qp_atom_settle(struct ctl *ctl, struct qp *qp, struct session *target);
 int qp_go_on(struct ctl *ctl, struct qp *qp, const struct ledger_qp *r, const struct ledger_view *v,
 	     uint32_t slot);
 

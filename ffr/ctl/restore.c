@@ -276,6 +276,25 @@ static void renew(struct left *l)
 		l->why = reason(err);
 }
 
+static struct session *session_by_id(const struct restore *r, uint32_t id)
+{
+	for (uint32_t i = 0; i < r->num; i++)
+		if (!r->left[i].why && r->left[i].s->id == id)
+			return r->left[i].s;
+	return NULL;
+}
+
+/* Atomics that may have been done: it is found out before anybody changes a word of the same process. */
+static void settle(struct restore *r, struct left *l)
+{
+	const struct obj_table *qps = l->why ? NULL : &l->s->tab[OBJ_QP];
+	uint32_t ses;
+
+	for (uint32_t i = 0; qps && i < qps->size; i++)
+		if (qps->slot[i] && qp_atom_left(obj_of(qps->slot[i], qp), &ses))
+			qp_atom_settle(r->ctl, obj_of(qps->slot[i], qp), session_by_id(r, ses));
+}
+
 static void go_on(struct restore *r, struct left *l)
 {
 	struct ledger_qp q;
@@ -367,6 +386,8 @@ static void all_again(struct restore *r)
 		make(r, &r->left[i]);
 	for (uint32_t i = 0; i < r->num; i++)
 		renew(&r->left[i]);
+	for (uint32_t i = 0; i < r->num; i++)
+		settle(r, &r->left[i]);
 	for (uint32_t i = 0; i < r->num; i++)
 		go_on(r, &r->left[i]);
 	for (uint32_t i = 0; i < r->num; i++)

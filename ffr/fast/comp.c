@@ -407,7 +407,7 @@ static __attribute__((noinline)) void send_other(struct fast *f, struct qp *qp,
 {
 	bool was_torn = qp->torn;
 
-	qp->torn = true;
+	qp->torn |= st != IBV_WC_SUCCESS;
 	CURSORS_IN_ORDER(qp->torn, qp->busy);
 	count(f, qp, qp->wr, st);
 	complete(f, qp, qp->wr, st, why, true);

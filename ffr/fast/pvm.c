@@ -149,23 +149,44 @@ static int copy(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir di
 	return 0;
 }
 
+static int read_word(const struct pvm_client *pc, struct pvm_call *c, uint64_t *to)
+{
+	int err;
+
+	c->done = 0;
+	err = copy(pc, c, PVM_READ);
+	if (!err)
+		memcpy(to, c->buf, sizeof(*to));
+	return err;
+}
+
+static int write_word(const struct pvm_client *pc, struct pvm_call *c)
+{
+	uint64_t new = pvm_word_new(&c->word, c->word.old);
+
+	memcpy(c->buf, &new, sizeof(new));
+	c->done = 0;
+	return copy(pc, c, PVM_WRITE);
+}
+
 /* Change all of the word. After -EAGAIN the next try reads the word anew. */
 static int change_word(const struct pvm_client *pc, struct pvm_call *c)
 {
-	uint64_t new;
-	int err = 0;
+	struct pvm_word *w = &c->word;
+	int err;
 
-	c->done = 0;
-	if (c->word.op != FF_OP_ATOMIC_WRITE) {
-		err = copy(pc, c, PVM_READ);
-		if (err)
-			return err;
-		memcpy(&c->word.old, c->buf, sizeof(c->word.old));
-		c->done = 0;
+	switch (w->step) {
+	case WORD_LOOK:
+		return read_word(pc, c, &w->old);
+	case WORD_SETTLE:
+		return read_word(pc, c, &w->now);
+	case WORD_CHANGE:
+		err = read_word(pc, c, &w->now);
+		return err || w->now != w->old ? err : write_word(pc, c);
+	default:
+		err = w->op == FF_OP_ATOMIC_WRITE ? 0 : read_word(pc, c, &w->old);
+		return err ? err : write_word(pc, c);
 	}
-	new = pvm_word_new(&c->word, c->word.old);
-	memcpy(c->buf, &new, sizeof(new));
-	return copy(pc, c, PVM_WRITE);
 }
 
 /* May the process do that where memory is mapped? The copy finds out what is not mapped. */
@@ -360,6 +381,7 @@ int pvm_session_add(struct session *s, int mem, int maps)
 	if (!pc->q)
 		goto err_free;
 	TAILQ_INIT(&pc->calls);
+	TAILQ_INIT(&pc->turn);
 	pc->mem_fd = fcntl(mem, F_DUPFD_CLOEXEC, 0);
 	if (pc->mem_fd < 0) {
 		err = -errno;
@@ -499,6 +521,8 @@ struct pvm_call *pvm_call_get(struct pvm *p, struct qp *qp, enum pvm_use use, ui
 	c->qp = qp;
 	c->odp = NULL;
 	c->tracked = NULL;
+	c->note = NULL;
+	c->word.step = WORD_ONCE;
 	c->busy = false;
 	c->orphan = false;
 	c->place = PVM_NOWHERE;
@@ -567,6 +591,10 @@ void pvm_enqueue(struct pvm *p, struct pvm_call *c, enum pvm_place place)
 		pc->num_next++;
 		return;
 	}
+	if (place == PVM_TURN) {
+		TAILQ_INSERT_TAIL(&pc->turn, c, entry);
+		return;
+	}
 	if (list) {
 		TAILQ_INSERT_TAIL(list, c, entry);
 		q->num_failed++;
@@ -593,6 +621,10 @@ void pvm_dequeue(struct pvm *p, struct pvm_call *c)
 		pc->num_next--;
 		return;
 	}
+	if (place == PVM_TURN) {
+		TAILQ_REMOVE(&pc->turn, c, entry);
+		return;
+	}
 	if (list) {
 		TAILQ_REMOVE(list, c, entry);
 		q->num_failed--;
@@ -605,6 +637,140 @@ void pvm_dequeue(struct pvm *p, struct pvm_call *c)
 		TAILQ_REMOVE(&p->queues, q, entry);
 }
 
+/* ---- words whose change is noted ------------------------------------------------------------------- */
+
+/* The call goes on with its next step. */
+static void word_submit(struct fast *f, struct pvm_call *c)
+{
+	c->since = 0;
+	if (is_work(c)) {
+		pvm_enqueue(f->pvm, c, PVM_READY);
+		roles_need_worker(f->pvm, c->client);
+	} else {
+		pvm_enqueue(f->pvm, c, PVM_NEXT);
+		fast_kick(f);
+	}
+}
+
+/* The call, which has looked at its word, changes it now, or when it has its turn. */
+static void word_try(struct fast *f, struct pvm_call *c)
+{
+	struct pvm_client *pc = c->client;
+	struct qp_atom *n = c->note;
+
+	if (pc->trying || pc->settling) {
+		pvm_enqueue(f->pvm, c, PVM_TURN);
+		return;
+	}
+	pc->trying = c;
+	c->word.step = WORD_CHANGE;
+	qp_atom_set(c->qp, ATOM_NONE);
+	n->old = c->word.old;
+	n->new = pvm_word_new(&c->word, n->old);
+	n->va = c->va;
+	n->ses = c->ses->id;
+	n->key = c->key;
+	qp_atom_set(c->qp, ATOM_TRIED);
+	word_submit(f, c);
+}
+
+/* Nothing of the call's is under way any more: the next one has its turn. */
+static void word_over(struct fast *f, struct pvm_call *c)
+{
+	struct pvm_client *pc = c->client;
+	struct pvm_call *next;
+
+	if (c->word.step == WORD_SETTLE)
+		pc->settling--;
+	else if (pc->trying == c)
+		pc->trying = NULL;
+	else
+		return;
+	next = TAILQ_FIRST(&pc->turn);
+	if (!next || pc->trying || pc->settling)
+		return;
+	pvm_dequeue(f->pvm, next);
+	word_try(f, next);
+}
+
+/* What the word is tells whether the last router has changed it. Others may have changed it meanwhile: the process. */
+static enum atom_step settled(const struct pvm_word *w, const struct qp_atom *n, int result)
+{
+	return result		? ATOM_LOST :
+	       w->now == n->new ? ATOM_DONE :
+	       w->now == n->old ? ATOM_NONE :
+				  ATOM_LOST;
+}
+
+/* A step has ended with that result. True: the call goes on; false: it ends with *result. */
+static bool word_went(struct fast *f, struct pvm_call *c, int *result)
+{
+	struct pvm_word *w = &c->word;
+	bool is_wanted = c->note && !c->orphan;
+
+	if (w->step == WORD_SETTLE) {
+		if (is_wanted) {
+			qp_atom_set(c->qp, settled(w, c->note, *result));
+			c->qp->settle = NULL;
+		}
+		word_over(f, c);
+		return false;
+	}
+	if (w->step == WORD_CHANGE && !*result && w->now == w->old) {
+		if (is_wanted)
+			qp_atom_set(c->qp, ATOM_DONE);
+		word_over(f, c);
+		return false;
+	}
+	if (w->step == WORD_CHANGE) { /* not done, or another one came first */
+		if (is_wanted)
+			qp_atom_set(c->qp, ATOM_NONE);
+		word_over(f, c);
+		w->step = WORD_LOOK;
+		w->old = w->now;
+	}
+	if (*result || !is_wanted)
+		return false;
+	if (c->client->gone) {
+		*result = -EFAULT;
+		return false;
+	}
+	if (pvm_word_new(w, w->old) == w->old) { /* there is nothing to change */
+		c->note->old = w->old;
+		qp_atom_set(c->qp, ATOM_DONE);
+		return false;
+	}
+	word_try(f, c);
+	return true;
+}
+
+int pvm_settle(struct fast *f, struct qp *qp, const struct mr *mr)
+{
+	struct pvm_wait wait = { 0 };
+	struct pvm_call *c = pvm_call_get(f->pvm, qp, PVM_COPY, sizeof(uint64_t), &wait);
+	int err;
+
+	if (!c) {
+		pvm_wait_end(&wait);
+		return -EAGAIN;
+	}
+	c->ses = mr->o.ses;
+	c->dir = PVM_ATOMIC;
+	c->va = qp->atom.va;
+	c->len = sizeof(uint64_t);
+	c->word.step = WORD_SETTLE;
+	c->note = &qp->atom;
+	err = pvm_submit(f, c, mr, &wait);
+	if (err) {
+		pvm_wait_end(&wait);
+		call_free(f->pvm, c);
+		return err;
+	}
+	c->client->settling++;
+	qp->settle = c;
+	return 0;
+}
+
 void pvm_call_put(struct pvm *p, struct pvm_call *c)
 {
 	if (!c)
@@ -612,10 +778,12 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c)
 	if (c->busy && c->place == PVM_NOWHERE) { /* a thread is in the call, and frees it */
 		c->orphan = true;
 		c->qp = NULL;
+		c->note = NULL;
 		return;
 	}
 	if (c->busy) {
 		pvm_dequeue(p, c);
+		word_over(p->f, c);
 		call_end(c);
 	}
 	call_free(p, c);
@@ -623,6 +791,8 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c)
 
 void pvm_finish(struct fast *f, struct pvm_call *c, int result)
 {
+	if (c->word.step && word_went(f, c, &result))
+		return;
 	if (result == -ESRCH) {
 		if (!c->client->gone)
 			c->ses->mem_gone = true;
@@ -636,6 +806,8 @@ void pvm_finish(struct fast *f, struct pvm_call *c, int result)
 	}
 	c->result = result;
 	fast_qp_activate(f, c->qp);
+	if (c->word.step == WORD_SETTLE) /* its result is the QP's note */
+		call_free(f->pvm, c);
 }
 
 void pvm_tried(struct fast *f, struct pvm_call *c, int result)
@@ -729,6 +901,7 @@ void pvm_cancel(struct fast *f, struct session *s, uint64_t va, uint64_t len, st
 	if (!pc)
 		return;
 	cancel_all(f, &f->pvm->next, pc, va, len);
+	cancel_all(f, &pc->turn, pc, va, len);
 	cancel_all(f, &pc->calls, pc, va, len);
 	cancel_all(f, &pc->q->soon, pc, va, len);
 	cancel_all(f, &pc->q->later, pc, va, len);
@@ -751,6 +924,7 @@ void pvm_session_del(struct fast *f, struct session *s)
 		return;
 	s->pvm = NULL;
 	fail_all(f, &f->pvm->next, pc);
+	fail_all(f, &pc->turn, pc);
 	fail_all(f, &pc->calls, pc);
 	fail_all(f, &pc->q->soon, pc);
 	fail_all(f, &pc->q->later, pc);

@@ -14,16 +14,29 @@
 #define PVM_MAX 65536u /* bytes of one call */
 
 /*
- * What a call does: read the application's memory, write to it, or read, change and write 8 bytes of it. PVM_ATOMIC is
- * one call, so that no other call of the router comes in between.
+ * What a call does: read the application's memory, write to it, or read, change and write 8 bytes of it. PVM_ATOMIC
+ * reads, changes and writes in one go, so that no other call of the router comes in between.
  */
 enum pvm_dir { PVM_READ, PVM_WRITE, PVM_ATOMIC };
 
-/* What PVM_ATOMIC does to 8 bytes. */
+/*
+ * What PVM_ATOMIC does to 8 bytes. A word whose change is noted, so that the next router knows how far it came (struct
+ * qp_atom), takes two steps: what the word is, is noted under the lock, and then the word is changed if it still is
+ * that. Of one client's words one at a time is between the note and its end (pvm_client.trying), so that a word that
+ * has the new value after a kill has it from that change.
+ */
+enum pvm_word_step {
+	WORD_ONCE,   /* nothing is noted */
+	WORD_LOOK,   /* read the word */
+	WORD_CHANGE, /* change it if it still is what is noted */
+	WORD_SETTLE, /* of a former router: find out whether it was changed */
+};
 struct pvm_word {
-	uint8_t op; /* FF_OP_CMP_SWAP, FF_OP_FETCH_ADD or FF_OP_ATOMIC_WRITE */
+	uint8_t op;   /* FF_OP_CMP_SWAP, FF_OP_FETCH_ADD or FF_OP_ATOMIC_WRITE */
+	uint8_t step; /* enum pvm_word_step */
 	uint64_t compare_add, swap;
 	uint64_t old; /* result: the value before; not set by FF_OP_ATOMIC_WRITE */
+	uint64_t now; /* WORD_CHANGE, WORD_SETTLE: the value that was read */
 };
 static inline uint64_t pvm_word_new(const struct pvm_word *w, uint64_t old)
 {
@@ -66,15 +79,19 @@ struct pvm_call {
 	uint8_t *buf;  /* at least as many bytes as pvm_call_get() was asked for */
 	struct qp *qp; /* the QP that needs the copy; activated when the result is there */
 	struct pvm_word word;
-	int result; /* 0; -EFAULT; -EAGAIN: the call was not made; submit it anew */
-	bool busy;  /* submitted, and the result is not there yet */
+	struct qp_atom *
+		note; /* where a word's change is noted: c->qp's; NULL if it is not, or nobody wants it */
+	uint32_t key; /* of the MR, for the note */
+	int result;   /* 0; -EFAULT; -EAGAIN: the call was not made; submit it anew */
+	bool busy;    /* submitted, and the result is not there yet */
 	/* pvm.c's and roles.c's own */
 	enum pvm_place {
 		PVM_NOWHERE,
 		PVM_NEXT, /* the runner's, after this turn */
 		PVM_READY,
 		PVM_SOON,
-		PVM_LATER
+		PVM_LATER,
+		PVM_TURN	/* another word of the client is being changed */
 	} place;		/* the list that the call is on */
 	uint32_t size;		/* bytes of the buffer */
 	struct pvm_queue *user; /* the queue of the QP's container */
@@ -132,6 +149,12 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c);
  * caller puts the call meanwhile.
  */
 int pvm_submit(struct fast *f, struct pvm_call *c, const struct mr *mr, struct pvm_wait *w);
+/*
+ * [lock] A former router has noted that it is about to change that word for the QP, and nobody has changed a word of
+ * the client since: find out whether it did. The QP's note tells it when the call is over, which is in qp->settle
+ * until then. -errno: it cannot be found out.
+ */
+int pvm_settle(struct fast *f, struct qp *qp, const struct mr *mr);
 /* [lock] End the wait, if w waits. */
 void pvm_wait_end(struct pvm_wait *w);
 /* [lock] Is the waiting request likely to be told in the next turn that it may try again? */

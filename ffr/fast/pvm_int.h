@@ -23,12 +23,15 @@ struct pvm_client {
 	TAILQ_ENTRY(pvm_client) entry; /* q->ready, while it has calls but no thread */
 	int mem_fd;		       /* /proc/self/mem, which the client opened */
 	int maps_fd; /* /proc/self/maps, which the client opened; -1: the kernel cannot be asked */
-	uint32_t num_next;  /* calls that the runner is to make */
-	uint32_t num_calls; /* calls that wait for a worker, or that a worker is in */
-	uint64_t moved_at;  /* ns: when a worker's call last ended, or when the first one came */
-	bool has_worker;    /* a worker makes this client's calls */
-	bool has_lost;	    /* a former runner is still in a call, maybe beside the worker */
-	bool in_call;	    /* the runner, or a former runner, is in a call */
+	struct pvm_call *trying; /* WORD_CHANGE */
+	uint32_t settling;	 /* calls in WORD_SETTLE */
+	struct call_list turn;	 /* PVM_TURN */
+	uint32_t num_next;	 /* calls that the runner is to make */
+	uint32_t num_calls;	 /* calls that wait for a worker, or that a worker is in */
+	uint64_t moved_at; /* ns: when a worker's call last ended, or when the first one came */
+	bool has_worker;   /* a worker makes this client's calls */
+	bool has_lost;	   /* a former runner is still in a call, maybe beside the worker */
+	bool in_call;	   /* the runner, or a former runner, is in a call */
 	uint32_t runner_seq, worker_seq; /* how many calls runners and workers have ended */
 	_Atomic bool gone;
 };
@@ -125,6 +128,8 @@ void pvm_queue_put(struct pvm_queue *q);
 
 /* [lock] Is the runner to make a call on that memory itself? */
 bool roles_trust(const struct pvm *p, const struct pvm_queue *q);
+/* [lock] A call of the client's waits for a worker: there is one, or one is to come. */
+void roles_need_worker(struct pvm *p, const struct pvm_client *pc);
 /* [lock] The call waits for a worker. */
 void roles_hand_over(struct pvm *p, struct pvm_call *c);
 

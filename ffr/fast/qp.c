@@ -98,6 +98,7 @@ static void reset(struct fast *f, struct qp *qp)
 	fast_qp_deactivate(f, qp);
 	qp->sq.cqes = qp->in_flight = 0;
 	qp->srq_took = 0;
+	qp_atom_set(qp, ATOM_NONE);
 	qp->busy = qp->draining = qp->last_wqe_sent = qp->comm_est_sent = false;
 	atomic_store(&qp->hdr->rq_need, 0);
 }

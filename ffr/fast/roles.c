@@ -139,14 +139,19 @@ static void staff(struct pvm *p)
 	fast_kick(f);
 }
 
+void roles_need_worker(struct pvm *p, const struct pvm_client *pc)
+{
+	if (!pvm_is_worked(pc) && may_work(p, pc->q))
+		staff(p);
+}
+
 void roles_hand_over(struct pvm *p, struct pvm_call *c)
 {
 	struct pvm_client *pc = c->client;
 
 	pvm_call_work(c);
 	pvm_enqueue(p, c, PVM_READY);
-	if (!pvm_is_worked(pc) && may_work(p, pc->q))
-		staff(p);
+	roles_need_worker(p, pc);
 }
 
 bool roles_trust(const struct pvm *p, const struct pvm_queue *q)

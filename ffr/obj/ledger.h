@@ -176,6 +176,12 @@ union ledger_record {
 	X(QP, qp, rq.head, rq_head)                                                                \
 	X(QP, qp, rq.done, rq_done)                                                                \
 	X(QP, qp, srq_took, srq_took)                                                              \
+	X(QP, qp, atom.at, atom_at)                                                                \
+	X(QP, qp, atom.old, atom_old)                                                              \
+	X(QP, qp, atom.new, atom_new)                                                              \
+	X(QP, qp, atom.va, atom_va)                                                                \
+	X(QP, qp, atom.ses, atom_ses)                                                              \
+	X(QP, qp, atom.key, atom_key)                                                              \
 	X(QP, qp, took, took)                                                                      \
 	X(QP, qp, in_flight, in_flight)                                                            \
 	X(QP, qp, state, state)                                                                    \

@@ -615,6 +615,23 @@ struct qp_rq {
 	uint32_t done; /* of these, whose receives have ended: the next router takes the others once more */
 };
 
+/*
+ * The compare-and-swap or fetch-and-add under way of a QP whose peer is on this host, for the next router
+ * (soft/atomic.c). `at` is written last, and is 0 while the others change.
+ */
+enum atom_step {
+	ATOM_NONE,
+	ATOM_TRIED, /* the word was `old`, and is about to become `new`, or is already */
+	ATOM_DONE,  /* the WR's answer is `old` */
+	ATOM_LOST,  /* a former router left it, and nobody knows whether the word was changed */
+};
+struct qp_atom {
+	uint64_t at;	   /* sq.head << 32 | enum atom_step */
+	uint64_t old, new; /* as the host has them */
+	uint64_t va;	   /* of the word, as mr->addr counts */
+	uint32_t ses, key; /* ids of the session and the MR whose word it is */
+};
+
 /* XRC_RECV: fast/xrc.c tells what there is of it twice */
 struct qp_xrc {
 	/* a session's handle: */
@@ -647,6 +664,7 @@ struct qp {
 	struct qp_sq sq;
 	struct qp_rq rq;
 	uint64_t srq_took; /* (rq.done + 1) << 32 | the index in its SRQ of the receive in `kept` */
+	struct qp_atom atom;
 	uint64_t took; /* sq.head << 32 | the peer's rq.done, from before a SEND under way is completed there */
 	uint64_t user;	    /* for its CQEs; the client's */
 	uint32_t in_flight; /* WRs that qp->send has taken a copy of: POST_SENT */
@@ -676,11 +694,12 @@ struct qp {
 	uint32_t kept_slot;   /* [ctl] */
 	struct send_wr *wr;   /* the WR under way; one buffer for each QP */
 	const struct send_ops *send; /* what carries it out: fast/backend.h */
-	struct container *dest; /* of this host, that its path or its datagram leads to, or NULL */
-	struct soft_qp *soft;	/* the device's own */
-	struct nic_qp *nic;	/* the NIC's, or NULL */
-	uint32_t qp_num;	/* 24 bits, */
-	uint8_t num_of;		/* which of the host's NICs qp_num is of: its container's */
+	struct container *dest;	 /* of this host, that its path or its datagram leads to, or NULL */
+	struct soft_qp *soft;	 /* the device's own */
+	struct pvm_call *settle; /* fast/pvm.c: pvm_settle()'s call; NULL: none */
+	struct nic_qp *nic;	 /* the NIC's, or NULL */
+	uint32_t qp_num;	 /* 24 bits, */
+	uint8_t num_of;		 /* which of the host's NICs qp_num is of: its container's */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_send_wr, max_recv_wr;
 	struct ff_qp_attr attr;		/* as modified; query answers from here */
@@ -696,6 +715,18 @@ struct qp {
  * of this process. No instruction.
  */
 #define CURSORS_IN_ORDER(first, second) __asm__ volatile("" : "+m"(first), "+m"(second))
+
+/* How far the atomic under way is. */
+static inline enum atom_step qp_atom_step(const struct qp *qp)
+{
+	return qp->atom.at >> 32 == qp->sq.head ? (enum atom_step)(uint32_t)qp->atom.at : ATOM_NONE;
+}
+static inline void qp_atom_set(struct qp *qp, enum atom_step step)
+{
+	CURSORS_IN_ORDER(qp->atom, qp->atom);
+	qp->atom.at = step ? (uint64_t)qp->sq.head << 32 | step : 0;
+	CURSORS_IN_ORDER(qp->atom, qp->atom);
+}
 
 /* Requests are acknowledged, so that an error ends the connection. */
 static inline bool qp_is_reliable(const struct qp *qp)

@@ -284,7 +284,13 @@ static enum post_result run(struct fast *f, struct qp *qp)
 		if (a != ANS_OK)
 			return answered(f, qp, peer, a);
 	}
-	total = ff_op_is_word(qp->wr->opcode) ? sizeof(uint64_t) : qp->wr->length;
+	total = qp->wr->length;
+	if (ff_op_is_word(qp->wr->opcode)) {
+		total = sizeof(uint64_t);
+		/* as after a lost answer: it may have been carried out */
+		if (qp_atom_step(qp) == ATOM_LOST)
+			return requester_finish(f, qp, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
+	}
 	if (!requester_consent(f, qp, peer, total))
 		return POST_WAIT;
 	r = move(f, qp, peer, total, &outward, &why);

@@ -197,6 +197,8 @@ void requester_abort(struct fast *f, struct qp *qp)
 
 	unwait(f, qp->soft);
 	xfer_reset(f, &r->x);
+	pvm_call_put(f->pvm, qp->settle);
+	qp->settle = NULL;
 	r->state = REQ_IDLE;
 	qp->soft->mcast.step = MCAST_NONE;
 	if (r->peer)

@@ -545,6 +545,84 @@ static void srq_server(void)
 	vt_end_close(&e);
 }
 
+/* ---- atomics ---------------------------------------------------------------------------------------- */
+
+/* The peer's words 0 and 1 go from seq to seq + 1: by FETCH_ADD, by CMP_SWAP. */
+static void atomics_post(struct vt_end *e, uint64_t seq)
+{
+	size_t at = seq % WINDOW * 2 * sizeof(uint64_t);
+
+	vt_atomic(e, IBV_WR_ATOMIC_FETCH_AND_ADD, 2 * seq, at, 0, 1, 0);
+	vt_atomic(e, IBV_WR_ATOMIC_CMP_AND_SWP, 2 * seq + 1, at + 8, 8, seq, seq + 1);
+}
+
+/* Each was done once. */
+static void atomics_done(struct vt_end *e, uint64_t seq)
+{
+	uint64_t old[2];
+
+	WANT_OK(e->scq, 2 * seq);
+	WANT_OK(e->scq, 2 * seq + 1);
+	memcpy(old, e->buf + seq % WINDOW * sizeof(old), sizeof(old));
+	CHECK_EQ(old[0], seq);
+	CHECK_EQ(old[1], seq);
+}
+
+/* As traffic(). */
+static uint64_t atomics(struct vt_end *e, uint64_t seq)
+{
+	uint64_t done = seq, end = UINT64_MAX;
+	char number[12];
+
+	snprintf(number, sizeof(number), "%u", ++num_restarts);
+	printf("ready %s %s\n", name, number);
+	fflush(stdout);
+	while (done != end) {
+		for (; seq != end && seq - done < WINDOW; seq++)
+			atomics_post(e, seq);
+		atomics_done(e, done++);
+		if (end == UINT64_MAX && !(done % 64) && has_file(number))
+			end = seq + 1000;
+	}
+	CHECK(!vt_readable(e->ctx->async_fd, 0));
+	return seq;
+}
+
+static void atomics_client(void)
+{
+	struct vt_param par = for_traffic();
+	uint64_t seq = 0, words[2];
+	struct vt_end e;
+
+	name = "atomics";
+	halves_open(&e, &par);
+	halves_meet('t');
+	for (unsigned n = 0; n < KILLS; n++)
+		seq = atomics(&e, seq);
+	vt_rdma(&e, IBV_WR_RDMA_READ, 1, LEN, sizeof(words), 0, IBV_SEND_SIGNALED);
+	WANT_OK(e.scq, 1);
+	memcpy(words, e.buf + LEN, sizeof(words));
+	CHECK_EQ(words[0], seq);
+	CHECK_EQ(words[1], seq);
+	CHECK_EMPTY(e.scq);
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
+static void atomics_server(void)
+{
+	struct vt_param par = for_traffic();
+	struct vt_end e;
+
+	name = "atomics";
+	halves_open(&e, &par);
+	memset(e.buf, 0, 2 * sizeof(uint64_t));
+	halves_meet('t');
+	halves_meet('e');
+	CHECK(!vt_readable(e.ctx->async_fd, 0));
+	vt_end_close(&e);
+}
+
 /* ---- datagrams -------------------------------------------------------------------------------------- */
 
 static struct vt_param for_datagrams(void)
@@ -708,4 +786,5 @@ HALVES_MAIN({ "holds", holds_client, holds_server }, { "states", states_client, 
 	    { "many", many_client, many_server }, { "large", large_client, large_server },
 	    { "traffic", traffic_client, traffic_server },
 	    { "datagrams", datagrams_client, datagrams_server }, { "srq", srq_client, srq_server },
-	    { "group", group_client, group_server }, { "dies", dies_client, dies_server })
+	    { "atomics", atomics_client, atomics_server }, { "group", group_client, group_server },
+	    { "dies", dies_client, dies_server })

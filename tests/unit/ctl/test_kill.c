@@ -8,12 +8,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "tests/rig/unit/soft_pair.h"
 #include "ffr/ctl/cq.c"
+#include "ffr/fast/pvm.c"
 #include "ffr/ctl/qp.c"
 
 #define STEPS_MAX 100000
@@ -25,12 +27,22 @@ struct left {
 	struct ledger *l;
 	struct ledger_view *v;
 	uint32_t slot[2], srq, recv;
+	pid_t pid;     /* of the child */
+	bool was_open; /* an atomic was noted that the word had to tell of */
+};
+
+/* An atomic on a word of 5, which becomes `after`. */
+struct an_atomic {
+	uint8_t op;
+	uint64_t compare_add, swap, after;
 };
 
 /* What one WR leads to, if nobody is killed. */
 struct outcome {
 	bool has_recv, has_cqe;
-	bool may_be_lost; /* a datagram */
+	bool may_be_lost;     /* a datagram */
+	const uint64_t *word; /* at the peer: an atomic's, or NULL */
+	uint64_t before, after;
 };
 
 static void read_child(pid_t pid, void *to, const void *from, size_t len)
@@ -87,6 +99,31 @@ static uint32_t receives_taken(const struct qp *qp)
 	return qp->srq->head - 1;
 }
 
+/*
+ * The word is as if the atomic was done, or not begun, and the next router knows which. In between it looks at the
+ * word: *was_open.
+ */
+static void check_word(const struct qp *qp, const struct outcome *want, uint64_t word, bool again,
+		       bool *was_open)
+{
+	struct pvm_word w = { .now = word };
+	enum atom_step step = qp_atom_step(qp);
+
+	assert_true(word == want->before || word == want->after);
+	if (step == ATOM_TRIED) {
+		*was_open = true;
+		step = settled(&w, &qp->atom, 0);
+		assert_int_equal(settled(&w, &qp->atom, -EFAULT), ATOM_LOST);
+	}
+	assert_int_not_equal(step, ATOM_LOST);
+	if (want->before != want->after)
+		assert_int_equal(step == ATOM_DONE, word == want->after);
+	if (step == ATOM_DONE)
+		assert_int_equal(qp->atom.old, want->before);
+	else
+		assert_true(again);
+}
+
 /* Completions that there will be in all: what is there, and what is to come. */
 static void check(struct pair *p, const struct ctl *ctl, struct left *left, struct outcome want)
 {
@@ -97,6 +134,12 @@ static void check(struct pair *p, const struct ctl *ctl, struct left *left, stru
 	uint32_t told = want.has_cqe && (again || what == LEFT_TELL);
 
 	assert_int_not_equal(what, LEFT_UNKNOWN);
+	if (want.word) {
+		uint64_t word;
+
+		read_child(left->pid, &word, want.word, sizeof(word));
+		check_word(qp, &want, word, again, &left->was_open);
+	}
 	assert_int_equal(sent + told, want.has_cqe);
 	if (want.may_be_lost)
 		assert_true(received + again <= 1);
@@ -140,6 +183,8 @@ static void killed_anywhere(struct pair *p, struct outcome want)
 		raise(SIGUSR1); /* all is done */
 		_exit(0);
 	}
+	left.pid = pid;
+	left.was_open = false;
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	while (WIFSTOPPED(status) && WSTOPSIG(status) != SIGUSR1 && steps++ < STEPS_MAX) {
 		restore(p, &left, pid);
@@ -152,6 +197,7 @@ static void killed_anywhere(struct pair *p, struct outcome want)
 	assert_int_equal(p->cq[0]->cq.pi, want.has_cqe);
 	assert_int_equal(p->cq[1]->cq.pi, want.has_recv);
 	assert_in_range(steps, 100, STEPS_MAX);
+	assert_int_equal(left.was_open, want.word && want.before != want.after);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	ledger_close(left.v);
@@ -298,6 +344,121 @@ static void a_datagram_that_is_not_signalled(void **state)
 	a_datagram_that(*state, false);
 }
 
+/* An atomic on that word of 5 in that MR, which makes it `after`. */
+static void an_atomic_on(struct pair *p, uint64_t *word, const struct mr *mr, struct an_atomic a,
+			 bool is_signaled)
+{
+	struct outcome want = {
+		.has_cqe = is_signaled, .word = word, .before = 5, .after = a.after
+	};
+	struct ff_sqe *e = rig_sqe(p->qp[0], a.op, 7);
+
+	*word = 5;
+	rig_sge(e, p->mr[0], pair_at(p, 0, 0), 8);
+	e->remote_addr = (uintptr_t)word;
+	e->rkey = mr->rkey;
+	e->atomic.compare_add = a.compare_add;
+	e->atomic.swap = a.swap;
+	if (!is_signaled)
+		e->flags &= (uint8_t)~FF_SQE_SIGNALED;
+	rig_post(&p->r, p->qp[0]);
+	killed_anywhere(p, want);
+}
+
+static void an_atomic(struct pair *p, struct an_atomic a, bool is_signaled)
+{
+	an_atomic_on(p, (uint64_t *)(p->buf[1] + 64), p->mr[1], a, is_signaled);
+}
+
+static const struct an_atomic add = { FF_OP_FETCH_ADD, 3, 0, 8 },
+			      swap = { FF_OP_CMP_SWAP, 5, 6, 6 },
+			      no_swap = { FF_OP_CMP_SWAP, 4, 6, 5 };
+
+static void a_fetch_add(void **state)
+{
+	an_atomic(*state, add, true);
+}
+
+static void a_cmp_swap(void **state)
+{
+	an_atomic(*state, swap, true);
+}
+
+static void a_cmp_swap_that_finds_another_value(void **state)
+{
+	an_atomic(*state, no_swap, true);
+}
+
+static void a_fetch_add_that_is_not_signalled(void **state)
+{
+	an_atomic(*state, add, false);
+}
+
+/* Memory that is reached through the process only. The child changes it there, in this process, so that both have it. */
+static void through_the_process(struct pair *p, struct an_atomic a)
+{
+	uint64_t *word =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct mr *mr;
+
+	assert_ptr_not_equal(word, MAP_FAILED);
+	mr = rig_mr_pvm(&p->r, p->s[1], word, 4096, PAIR_ACCESS);
+	an_atomic_on(p, word, mr, a, true);
+	rig_mr_free(&p->r, mr);
+	munmap(word, 4096);
+}
+
+static void a_fetch_add_through_the_process(void **state)
+{
+	through_the_process(*state, add);
+}
+
+static void a_cmp_swap_through_the_process(void **state)
+{
+	through_the_process(*state, swap);
+}
+
+/* The next router: the word tells it what was done, before the WR and any other atomic go on. */
+static void what_was_noted_is_settled(void **state)
+{
+	static const struct {
+		uint64_t now, answer, then;
+		enum ibv_wc_status status;
+	} row[] = {
+		{ 5, 5, 8, IBV_WC_SUCCESS },	     /* it was not done */
+		{ 8, 5, 8, IBV_WC_SUCCESS },	     /* it was */
+		{ 77, 0, 77, IBV_WC_RETRY_EXC_ERR }, /* nobody knows */
+	};
+	struct pair *p = *state;
+	struct mr *pvm = rig_mr_pvm(&p->r, p->s[1], p->buf[1], PAIR_BUF, PAIR_ACCESS);
+	uint64_t *word = (uint64_t *)(p->buf[1] + 64), *answer = (uint64_t *)p->buf[0];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(row); i++) {
+		struct qp *qp = &p->qp[0]->qp;
+		struct ff_sqe *e = rig_sqe(p->qp[0], FF_OP_FETCH_ADD, i);
+
+		*word = row[i].now;
+		*answer = 0;
+		rig_sge(e, p->mr[0], pair_at(p, 0, 0), 8);
+		e->remote_addr = (uintptr_t)word;
+		e->rkey = pvm->rkey;
+		e->atomic.compare_add = 3;
+		qp->atom = (struct qp_atom){ .at = (uint64_t)(qp->sq.head + 1) << 32 | ATOM_TRIED,
+					     .old = 5,
+					     .new = 8,
+					     .va = (uintptr_t)word };
+		assert_int_equal(pvm_settle(p->r.f, qp, pvm), 0);
+		assert_non_null(qp->settle);
+		rig_post(&p->r, p->qp[0]);
+		rig_run(&p->r);
+		assert_null(qp->settle);
+		pair_expect(p->cq[0], i, row[i].status);
+		assert_int_equal(*word, row[i].then);
+		assert_int_equal(*answer, row[i].answer);
+	}
+	rig_mr_free(&p->r, pvm);
+}
+
 static int datagrams_setup(void **state)
 {
 	static struct pair p;
@@ -318,6 +479,11 @@ int main(void)
 	return UNIT_RUN(PAIR_TEST(a_write), PAIR_TEST(a_send_that_is_not_signalled),
 			PAIR_TEST(a_read_of_several_pieces), PAIR_TEST(a_send),
 			PAIR_TEST(a_send_of_several_pieces), PAIR_TEST(a_send_to_an_srq),
-			PAIR_TEST(a_send_of_several_pieces_to_an_srq), UD_TEST(a_datagram),
+			PAIR_TEST(a_send_of_several_pieces_to_an_srq), PAIR_TEST(a_fetch_add),
+			PAIR_TEST(a_cmp_swap), PAIR_TEST(a_cmp_swap_that_finds_another_value),
+			PAIR_TEST(a_fetch_add_that_is_not_signalled),
+			PAIR_TEST(a_fetch_add_through_the_process),
+			PAIR_TEST(a_cmp_swap_through_the_process),
+			PAIR_TEST(what_was_noted_is_settled), UD_TEST(a_datagram),
 			UD_TEST(a_datagram_that_is_not_signalled));
 }

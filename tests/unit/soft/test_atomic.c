@@ -136,6 +136,51 @@ static void atomic_crosses_runs(void **state)
 	rig_mr_free(&p->r, mr);
 }
 
+/* One word of a process is changed at a time, and QPs wait for that, or give up. */
+static void many_qps_behind_a_process(void **state)
+{
+	enum { QPS = 4, EACH = 3, ALL = QPS * EACH };
+	struct pair *p = *state;
+	struct mr *slow = rig_mr_pvm(&p->r, p->s[1], p->buf[1], PAIR_BUF, PAIR_ACCESS);
+	struct rig_qp *from[QPS], *to[QPS];
+	bool seen[ALL] = { false };
+	uint64_t v = 0;
+	struct ff_cqe c;
+
+	memcpy(p->buf[1] + 8, &v, 8);
+	for (unsigned q = 0; q < QPS; q++) {
+		from[q] = rig_qp(&p->r, p->s[0], IBV_QPT_RC, p->cq[0], p->cq[0], NULL);
+		to[q] = rig_qp(&p->r, p->s[1], IBV_QPT_RC, p->cq[1], p->cq[1], NULL);
+		rig_connect(&p->r, from[q], to[q]);
+		rig_connect(&p->r, to[q], from[q]);
+	}
+	for (unsigned i = 0; i < ALL; i++) {
+		struct ff_sqe *e = rig_sqe(from[i % QPS], FF_OP_FETCH_ADD, i);
+
+		rig_sge(e, p->mr[0], pair_at(p, 0, (uint64_t)i * 8), 8);
+		e->remote_addr = pair_at(p, 1, 8);
+		e->rkey = slow->rkey;
+		e->atomic.compare_add = 1;
+		rig_post(&p->r, from[i % QPS]);
+	}
+	rig_run(&p->r);
+	for (unsigned i = 0; i < ALL; i++) {
+		assert_true(rig_poll(p->cq[0], &c));
+		assert_int_equal(c.status, IBV_WC_SUCCESS);
+		memcpy(&v, p->buf[0] + c.wr_id * 8, 8);
+		assert_in_range(v, 0, ALL - 1);
+		assert_false(seen[v]);
+		seen[v] = true;
+	}
+	memcpy(&v, p->buf[1] + 8, 8);
+	assert_int_equal(v, ALL);
+	for (unsigned q = 0; q < QPS; q++) {
+		rig_qp_free(&p->r, from[q]);
+		rig_qp_free(&p->r, to[q]);
+	}
+	rig_mr_free(&p->r, slow);
+}
+
 /* What it fetches is 8 bytes, for which there is room, or it is not carried out. */
 static void length_of_the_result(void **state)
 {
@@ -211,6 +256,6 @@ static void refused(void **state)
 int main(void)
 {
 	return UNIT_RUN(PAIR_TEST(atomics), PAIR_TEST(atomic_writes), PAIR_TEST(atomic_write_slow),
-			PAIR_TEST(atomic_crosses_runs), cmocka_unit_test(length_of_the_result),
-			cmocka_unit_test(refused));
+			PAIR_TEST(atomic_crosses_runs), PAIR_TEST(many_qps_behind_a_process),
+			cmocka_unit_test(length_of_the_result), cmocka_unit_test(refused));
 }
