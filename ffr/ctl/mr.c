@@ -163,6 +163,20 @@ static int mr_add_made(struct ctl_call *c, struct mr *mr)
 	return 0;
 }
 
+/* Where its bytes are: access and range are set. What is tracked is where its events say. */
+static int mr_again(struct session *s, struct mr *mr, bool tracked)
+{
+	bool odp = mr->access & IBV_ACCESS_ON_DEMAND;
+
+	if (odp && tracked)
+		return -EPROTO;
+	mr->odp = odp ? odp_new() : NULL;
+	if (odp && !mr->odp)
+		return -ENOMEM;
+	view_map(mr);
+	return tracked ? track_again(s, mr, &mr->tracked) : 0;
+}
+
 /* Its pages are the process's: what was mapped is copied from now on. The orchestrator is told of all MRs soon. */
 int mr_restore(struct ctl *ctl, struct session *s, const struct ledger_mr *r)
 {
@@ -183,13 +197,10 @@ int mr_restore(struct ctl *ctl, struct session *s, const struct ledger_mr *r)
 	mr->lkey = mr->rkey = r->key;
 	err = -EPROTO;
 	if (r->handle && r->key && mr->pd && !access_check(&c, r->access) &&
-	    !range_check(ctl, r->addr, r->length, r->iova, r->access) &&
-	    !(r->access & IBV_ACCESS_ON_DEMAND)) {
-		view_map(mr);
-		err = r->tracked ? track_again(s, mr, &mr->tracked) : 0;
-		if (!err)
-			err = mr_add_made(&c, mr);
-	}
+	    !range_check(ctl, r->addr, r->length, r->iova, r->access))
+		err = mr_again(s, mr, r->tracked);
+	if (!err)
+		err = mr_add_made(&c, mr);
 	if (err)
 		ctl_mr_free(mr);
 	return err;

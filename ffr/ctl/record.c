@@ -232,7 +232,7 @@ static void write_srq(const struct srq *srq)
 
 static void write_mr(const struct mr *mr)
 {
-	if (mr->kind != MR_USER || mr->odp)
+	if (mr->kind != MR_USER)
 		ledger_bar(mr->o.ses->ledger, LEDGER_BAR_MEMORY);
 	ledger_write(mr->o.ses->ledger, mr->o.slot,
 		     &(struct ledger_mr){ .addr = mr->addr,

@@ -305,6 +305,7 @@ int session_restore(struct ctl_conn *conn, const struct ledger_session *r, struc
 		goto err;
 	s->hdr = (struct ff_ses_hdr *)seg_get(s, 0)->map;
 	s->bells.are_mute = false;
+	atomic_store(&s->hdr->leaving.busy, 0); /* copies of the last router's have ended with it */
 	mem = keeper_saved(keeper_id, SAVED_MEM);
 	maps = keeper_saved(keeper_id, SAVED_MAPS);
 	s->bell_fd = keeper_saved(keeper_id, SAVED_BELL);

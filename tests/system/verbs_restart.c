@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define RESTARTS 4u
@@ -313,6 +314,57 @@ static void large_server(void)
 		CHECK_PATTERN(e.buf + LARGE / 2, LARGE / 2, n);
 	}
 	halves_meet('e');
+	vt_end_close(&e);
+}
+
+/* ---- on-demand memory ------------------------------------------------------------------------------- */
+
+static struct vt_param for_odp(void)
+{
+	struct vt_param par = VT_PARAM;
+
+	par.access |= IBV_ACCESS_ON_DEMAND;
+	return par;
+}
+
+/* The peer takes its pages away between the restarts. */
+static void odp_client(void)
+{
+	struct vt_param par = for_odp();
+	struct vt_end e;
+
+	name = "odp";
+	halves_open(&e, &par);
+	for (unsigned n = 0; n < 2; n++) {
+		vt_pattern(e.buf, LEN, n);
+		vt_rdma(&e, IBV_WR_RDMA_WRITE, 1, 0, LEN, LEN, IBV_SEND_SIGNALED);
+		WANT_OK(e.scq, 1);
+		halves_meet('w');
+		restart(true);
+		memset(e.buf, 1, LEN);
+		vt_rdma(&e, IBV_WR_RDMA_READ, 2, 0, LEN, LEN, IBV_SEND_SIGNALED);
+		WANT_OK(e.scq, 2);
+		CHECK(vt_all(e.buf, LEN, 0));
+	}
+	halves_meet('e');
+	vt_end_close(&e);
+}
+
+static void odp_server(void)
+{
+	struct vt_param par = for_odp();
+	struct vt_end e;
+
+	name = "odp";
+	halves_open(&e, &par);
+	for (unsigned n = 0; n < 2; n++) {
+		halves_meet('w');
+		CHECK_PATTERN(e.buf + LEN, LEN, n);
+		CHECK_OK(madvise(e.buf, e.len, MADV_DONTNEED));
+		restart(false);
+	}
+	halves_meet('e');
+	CHECK(!vt_readable(e.ctx->async_fd, 0));
 	vt_end_close(&e);
 }
 
@@ -784,7 +836,7 @@ static void dies_server(void)
 
 HALVES_MAIN({ "holds", holds_client, holds_server }, { "states", states_client, states_server },
 	    { "many", many_client, many_server }, { "large", large_client, large_server },
-	    { "traffic", traffic_client, traffic_server },
+	    { "odp", odp_client, odp_server }, { "traffic", traffic_client, traffic_server },
 	    { "datagrams", datagrams_client, datagrams_server }, { "srq", srq_client, srq_server },
 	    { "atomics", atomics_client, atomics_server }, { "group", group_client, group_server },
 	    { "dies", dies_client, dies_server })
