@@ -679,6 +679,17 @@ int ctl_track_pages(struct ctl_call *c, const struct ff_track_pages_req *req,
 	return err;
 }
 
+/*
+ * [lock] Copies that found these pages away wait for their next try, up to 10 ms (fast/pvm.c), and all later work of
+ * their QPs waits with them. They begin anew, by a pointer. Those between the runs begin anew as well. n >= 1.
+ */
+static void end_waits(struct session *s, const struct ff_mr_run *run, uint32_t n)
+{
+	struct pvm_mark mark;
+
+	pvm_cancel(s->fast, s, run->va, run[n - 1].va + run[n - 1].len - run->va, &mark);
+}
+
 /* Runners see either all of the further runs or none; the pages are the same that they copied before. */
 int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_map_mr_resp *resp)
 {
@@ -706,6 +717,7 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 	mr->run = new.run;
 	mr->num_runs = new.num_runs;
 	mr->zero_copy = new.zero_copy;
+	end_waits(c->s, c->tail, c->n_tail);
 	fast_unlock(c->ctl->host);
 	if (req->open) {
 		track_open(c->s);

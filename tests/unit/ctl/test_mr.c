@@ -11,7 +11,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
-#include "ffr/fast/pvm.h"
+#include "ffr/fast/pvm_int.h"
 #include "ffr/mem/view.h"
 #include "ffr/mem/watch.h"
 
@@ -323,6 +323,58 @@ static void runs_are_added_and_merged(void **state)
 	assert_int_equal(map_more(sock, reg.mr, &middle, 1, &resp), -EINVAL);
 }
 
+/* A copy of the MR's first bytes from va on, which waits to be tried again. */
+static struct pvm_call *waiting_copy(struct qp *qp, uint64_t va)
+{
+	struct fast *f = ses()->fast;
+	struct pvm_wait none = { 0 };
+	struct pvm_call *c = pvm_call_get(f->pvm, qp, PVM_COPY, FF_PAGE, &none);
+
+	assert_non_null(c);
+	c->ses = ses();
+	c->dir = PVM_READ;
+	c->va = va;
+	c->len = FF_PAGE;
+	assert_int_equal(pvm_submit(f, c, the_mr(), &none), 0);
+	pvm_dequeue(f->pvm, c);
+	pvm_enqueue(f->pvm, c, PVM_LATER);
+	return c;
+}
+
+static void copies_that_wait_begin_anew(void **state)
+{
+	static const uint64_t at[] = { VA, VA + PART, VA + 3 * PART - PG, VA + 3 * PART };
+	const struct ff_mr_run run[] = { { VA + PART, PG, PART, 0, FF_RUN_SHADOW },
+					 { VA + 2 * PART, PART, 2 * PART, 0, FF_RUN_SHADOW } };
+	const struct ff_mr_run bad = { VA, LEN + PG, 0, 0, FF_RUN_SHADOW };
+	uint32_t handle = call_qp(g, sock, pd, call_cq(g, sock));
+	struct qp *qp = qp_get_unsealed(ses(), handle);
+	struct pvm_call *c[ARRAY_SIZE(at)];
+	struct ff_map_mr_resp resp;
+
+	(void)state;
+	fast_lock(g->ctl.host);
+	for (unsigned i = 0; i < ARRAY_SIZE(at); i++)
+		c[i] = waiting_copy(qp, at[i]);
+	fast_unlock(g->ctl.host);
+	assert_int_equal(map_more(sock, reg.mr, &bad, 1, &resp), -EINVAL);
+	for (unsigned i = 0; i < ARRAY_SIZE(at); i++)
+		assert_int_equal(c[i]->place, PVM_LATER);
+	assert_int_equal(map_more(sock, reg.mr, run, 2, &resp), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(at); i++) {
+		bool found = i == 1 || i == 2;
+
+		assert_int_equal(c[i]->place, found ? PVM_NOWHERE : PVM_LATER);
+		assert_int_equal(c[i]->busy, !found);
+		if (found)
+			assert_int_equal(c[i]->result, -EAGAIN);
+	}
+	fast_lock(g->ctl.host);
+	for (unsigned i = 0; i < ARRAY_SIZE(at); i++)
+		pvm_call_put(ses()->fast->pvm, c[i]);
+	fast_unlock(g->ctl.host);
+}
+
 static void false_claims_change_nothing(void **state)
 {
 	const struct ff_mr_run there = { VA + PART, PART, PART, 0, FF_RUN_SHADOW };
@@ -628,11 +680,11 @@ static void divided_runs_are_charged(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(T(runs_are_added_and_merged), T(false_claims_change_nothing),
-			T(untouched_pages), T(so_many_runs_at_most), T(runs_are_charged),
-			T(runs_are_dropped_and_divided), T(false_parts_drop_nothing),
-			T(divided_runs_are_charged), T(leaving_without_a_call), T(false_leavers),
-			T(one_that_is_taken_back), T(not_during_a_copy),
-			T(the_orchestrator_is_told), T(on_demand_leaves_nothing),
-			T(too_many_runs_at_once));
+	return UNIT_RUN(T(runs_are_added_and_merged), T(copies_that_wait_begin_anew),
+			T(false_claims_change_nothing), T(untouched_pages), T(so_many_runs_at_most),
+			T(runs_are_charged), T(runs_are_dropped_and_divided),
+			T(false_parts_drop_nothing), T(divided_runs_are_charged),
+			T(leaving_without_a_call), T(false_leavers), T(one_that_is_taken_back),
+			T(not_during_a_copy), T(the_orchestrator_is_told),
+			T(on_demand_leaves_nothing), T(too_many_runs_at_once));
 }
