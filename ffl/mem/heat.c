@@ -26,7 +26,8 @@
  *
  *	Registering and deregistering: a lazy MR is on the list while the router has it. The thread looks for
  *	it, replaces a slice and tells the router with the region lock held all the time; who deregisters
- *	takes the MR off the list first, by that lock.
+ *	takes the MR off the list first, by that lock, and so waits for the slice under way. What is to be done
+ *	for the MR after its end waits for no further slice: the next thread that has the lock does it.
  *	fork(): holds the region lock; the child has no thread, and no sessions of the parent's.
  *	Unmapping: apply.c compares what is mapped, and window.c once more in the window. The router takes no run
  *	for what is not where it was.
@@ -98,6 +99,9 @@ struct ffl_heat {
 	ino_t ino;
 	_Atomic bool stop, reads;
 };
+
+/* Those of MRs that have gone, of which ffl_track_leave() was not told yet. */
+static _Atomic(struct ffl_lazy *) gone;
 
 /* Region lock. */
 static struct ffl_lazy *lazies;
@@ -270,10 +274,23 @@ static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e, enum
 	return busy;
 }
 
+/* [region lock] */
+static void take_gone(void)
+{
+	struct ffl_lazy *l = atomic_exchange(&gone, NULL), *next;
+
+	for (; l; l = next) {
+		next = l->next;
+		ffl_track_leave(l->was, l->from, l->to);
+		free(l);
+	}
+}
+
 /* What has been nobody's for some time is not tracked any more. */
 static void sweep(const struct ffl_heat *h)
 {
 	ffl_regions_lock();
+	take_gone();
 	ffl_track_sweep(h->ctx, lazies);
 	ffl_regions_unlock();
 }
@@ -461,6 +478,7 @@ void ffl_heat_add(struct ffl_lazy *lazy, bool tracked)
 		ffl_track_add(lazy);
 	lazy->next = lazies;
 	lazies = lazy;
+	take_gone();
 	ffl_track_sweep(lazy->mr->ctx, lazies);
 	ffl_regions_unlock();
 }
@@ -480,12 +498,19 @@ void ffl_heat_remove(struct ffl_lazy *lazy)
 	ffl_regions_unlock();
 }
 
-void ffl_heat_leave(const struct ffl_lazy *lazy)
+void ffl_heat_leave(struct ffl_lazy *lazy)
 {
 	if (!lazy)
 		return;
-	ffl_regions_lock();
-	ffl_track_leave(lazy);
+	lazy->was = lazy->mr->ctx;
+	lazy->from = ffl_lazy_from(lazy);
+	lazy->to = ffl_lazy_to(lazy);
+	lazy->next = atomic_load(&gone);
+	while (!atomic_compare_exchange_weak(&gone, &lazy->next, lazy))
+		;
+	if (!ffl_regions_trylock())
+		return;
+	take_gone();
 	ffl_regions_unlock();
 }
 
@@ -523,6 +548,7 @@ void ffl_heat_stop(struct ffl_context *ctx)
 		}
 	}
 	ffl_regions_lock();
+	take_gone();
 	ffl_track_forget(ctx);
 	for (p = &lazies; (l = *p);)
 		if (l->mr->ctx == ctx) /* the program has not deregistered it */
@@ -540,5 +566,6 @@ void ffl_heat_stop(struct ffl_context *ctx)
 void ffl_heat_forget(void)
 {
 	lazies = NULL;
+	atomic_store(&gone, NULL);
 	ffl_track_forget(NULL);
 }

@@ -63,6 +63,19 @@ bool ffl_regions_lock_soon(void)
 	return locked;
 }
 
+bool ffl_regions_trylock(void)
+{
+	uint64_t old = wait_begin();
+	int err = pthread_mutex_trylock ? pthread_mutex_trylock(&lock) : pthread_mutex_lock(&lock);
+
+	atomic_fetch_sub(&waiting, 1);
+	if (err)
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
+	else
+		lock_signals = old;
+	return !err;
+}
+
 void ffl_regions_unlock(void)
 {
 	uint64_t old = lock_signals;

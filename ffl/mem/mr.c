@@ -428,7 +428,6 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	ffl_heat_leave(mr->lazy);
-	free(mr->lazy);
 	free(mr->run);
 	known_del(mr->known);
 	mr->known = place;
@@ -537,6 +536,7 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 		return ffl_ret(err);
 	}
 	ffl_heat_leave(mr->lazy);
+	mr->lazy = NULL;
 	ffl_mr_forget(mr);
 	return 0;
 }

@@ -49,6 +49,8 @@ void ffl_regions_unlock(void);
  * not in 2 s, and nothing is locked.
  */
 bool ffl_regions_lock_soon(void);
+/* False: another thread has the lock, and nothing is locked. */
+bool ffl_regions_trylock(void);
 /* Threads that wait for the lock get it before the caller, who is about to take it again. */
 void ffl_regions_pass(void);
 void ffl_regions_lock_forget(void); /* in a child, with the lock held: nobody waits for it there */
@@ -90,6 +92,7 @@ struct ffl_lazy {
 	bool never;	    /* a part had attributes that shadow pages cannot have */
 	bool placed;	    /* `off` is the place of `from` */
 	uint32_t closed;    /* ffl_track_closed() before the router was told */
+	struct ffl_context *was; /* the MR's, which has gone */
 	uint64_t off;
 	struct ffl_attr attr; /* of the last part that was replaced, and so perhaps of the next one */
 	enum ff_why why; /* what was to be replaced last was not, for the most part; UNUSED: it was */
@@ -242,8 +245,11 @@ bool ffl_heat_start(struct ffl_context *ctx);
 void ffl_heat_add(struct ffl_lazy *lazy, bool tracked);
 /* No lock. The MR has no such pages any more. It may be added again. NULL: does nothing. */
 void ffl_heat_remove(struct ffl_lazy *lazy);
-/* No lock. Nor will it: they stay tracked for some time only. NULL: does nothing. */
-void ffl_heat_leave(const struct ffl_lazy *lazy);
+/*
+ * No lock, and does not wait for one. The MR was removed, and has gone: its pages stay tracked for some time only.
+ * Takes lazy; NULL: does nothing.
+ */
+void ffl_heat_leave(struct ffl_lazy *lazy);
 /* What other MRs have of [from, to) to be replaced later is replaced now. */
 void ffl_heat_replace(uintptr_t from, uintptr_t to);
 /*

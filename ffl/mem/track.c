@@ -208,12 +208,12 @@ static uint32_t left_oldest(void)
 	return oldest;
 }
 
-void ffl_track_leave(const struct ffl_lazy *gone)
+void ffl_track_leave(struct ffl_context *ctx, uintptr_t from, uintptr_t to)
 {
 	const struct left l = {
-		.ctx = gone->mr->ctx,
-		.from = ffl_lazy_from(gone),
-		.to = ffl_lazy_to(gone),
+		.ctx = ctx,
+		.from = from,
+		.to = to,
 		.since = ffl_clock_ns(CLOCK_MONOTONIC),
 	};
 	uint32_t i;

@@ -12,8 +12,8 @@
 int ffl_track_start(struct ffl_context *ctx);
 /* The MR's pages are tracked, which is in no list yet, but known to the router. */
 void ffl_track_add(const struct ffl_lazy *l);
-/* The MR has gone. Makes no system call. */
-void ffl_track_leave(const struct ffl_lazy *gone);
+/* The MR that had these pages of the context has gone. Makes no system call. */
+void ffl_track_leave(struct ffl_context *ctx, uintptr_t from, uintptr_t to);
 /* What of the context's memory no MR had for some time is ordinary memory again. `lazies` are all MRs. */
 void ffl_track_sweep(const struct ffl_context *ctx, const struct ffl_lazy *lazies);
 /* The context ends, and with it the userfaultfd; NULL: in a child, all do. */

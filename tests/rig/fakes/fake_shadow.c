@@ -338,6 +338,8 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 		return 0;
 	}
 	case FF_MSG_DEREG_MR:
+		if (fake_shadow.on_dereg)
+			fake_shadow.on_dereg();
 		mr_free(((const struct ff_dereg_mr_req *)req)->mr);
 		fake_shadow.mrs--;
 		return 0;

@@ -22,6 +22,7 @@ struct fake_shadow {
 	bool has_heat;		      /* WATCH_HEAT is answered: */
 	int heat_fd;		      /* the router's end of the socket */
 	_Atomic uint32_t dones, busy; /* HEAT_DONEs, and those that said busy */
+	void (*on_dereg)(void);	      /* is called by the thread of a DEREG_MR; NULL: nothing */
 	_Atomic uint32_t maps;	      /* MAP_MRs that were granted */
 	uint32_t drops;		      /* DROP_RUNS that were granted */
 	_Atomic uint32_t uffds;	      /* how often the library was given the userfaultfd */

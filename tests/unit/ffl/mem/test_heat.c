@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -496,6 +497,51 @@ static void many_that_end(void **state)
 	munmap(p, 100 * MB);
 }
 
+static struct {
+	pthread_t thread;
+	_Atomic bool locked, let_go;
+} holder;
+
+static void *hold_lock(void *arg)
+{
+	ffl_regions_lock();
+	atomic_store(&holder.locked, true);
+	while (!atomic_load(&holder.let_go))
+		sched_yield();
+	ffl_regions_unlock();
+	return arg;
+}
+
+/* From then on another thread has the region lock. */
+static void lock_elsewhere(void)
+{
+	fake_shadow.on_dereg = NULL;
+	assert_int_equal(pthread_create(&holder.thread, NULL, hold_lock, NULL), 0);
+	while (!atomic_load(&holder.locked))
+		sched_yield();
+}
+
+/* When the router has ended the MR, ibv_dereg_mr() waits for no window: its pages are left to the next thread. */
+static void the_end_waits_for_nobody(void **state)
+{
+	char *p = rg_map(100 * MB);
+	struct ibv_mr *mr = NULL;
+
+	(void)state;
+	need_pins();
+	mr = rg_reg(p, MB);
+	fake_shadow.on_dereg = lock_elsewhere;
+	rg_dereg(mr);
+	assert_true(atomic_load(&holder.locked));
+	assert_false(is_free(p));
+	atomic_store(&holder.let_go, true);
+	pthread_join(holder.thread, NULL);
+	for (unsigned i = 1; i < 100; i++)
+		rg_dereg(rg_reg(p + i * MB, MB));
+	assert_true(is_free(p));
+	munmap(p, 100 * MB);
+}
+
 /* What is replaced is not tracked; the rest is. */
 static void a_tracked_mr_is_replaced(void **state)
 {
@@ -629,6 +675,7 @@ int main(void)
 		T(it_is_registered_again),
 		T(it_is_replaced_after_its_end),
 		T(many_that_end),
+		T(the_end_waits_for_nobody),
 		T(a_tracked_mr_is_replaced),
 		T(two_mrs_have_them),
 		T(what_is_not_replaced_is_tracked),
