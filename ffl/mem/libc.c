@@ -15,7 +15,9 @@
  *	 MADV_MERGEABLE
  *	guards, MREMAP_DONTUNMAP		done, and what is left has to be empty private memory
  *	MADV_FREE				refused; MADV_DONTNEED does what it promises
- *	MADV_REMOVE, mremap() of size 0		done, and is to be refused
+ *	MADV_REMOVE, mremap() of size 0,	done, and is to be refused
+ *	 remap_file_pages()
+ *	shmat() with SHM_REMAP			done, and nobody is told; mremap() does the same, and they are
  *	mremap() of memory of which a part	refused, because it is several mappings now: they are moved one by one
  *	 was registered				The same of memory that is tracked (track.c)
  *
@@ -42,6 +44,7 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -76,6 +79,7 @@ static pid_t (*_Atomic next_fork)(void);
 static int (*_Atomic next_madvise)(void *, size_t, int);
 static int (*_Atomic next_ioctl)(int, ioctl_request, ...);
 static void *(*_Atomic next_mremap)(void *, size_t, size_t, int, ...);
+static void *(*_Atomic next_shmat)(int, const void *, int);
 
 __attribute__((constructor)) static void find_next(void)
 {
@@ -83,6 +87,7 @@ __attribute__((constructor)) static void find_next(void)
 	next_madvise = (int (*)(void *, size_t, int))next("madvise");
 	next_ioctl = (int (*)(int, ioctl_request, ...))next("ioctl");
 	next_mremap = (void *(*)(void *, size_t, size_t, int, ...))next("mremap");
+	next_shmat = (void *(*)(int, const void *, int))next("shmat");
 }
 
 /* Bare system calls until then: allocators make them, which dlsym() may need. */
@@ -105,6 +110,13 @@ static void *do_mremap(void *old, size_t len, size_t new_len, int flags, void *t
 	void *(*fn)(void *, size_t, size_t, int, ...) = next_mremap;
 
 	return fn ? fn(old, len, new_len, flags, to) : mm_remap(old, len, new_len, flags, to);
+}
+
+static void *do_shmat(int id, const void *addr, int flags)
+{
+	void *(*fn)(int, const void *, int) = next_shmat;
+
+	return fn ? fn(id, addr, flags) : (void *)syscall(SYS_shmat, id, addr, flags);
 }
 
 /* ---- children ---------------------------------------------------------------------------- */
@@ -517,4 +529,53 @@ FFL_EXPORT void *mremap(void *old, size_t len, size_t new_len, int flags, ...)
 		empty_shadow(at, PAGE_UP(at + len));
 	errno = was;
 	return ret;
+}
+
+/* ---- other memory takes the place ---------------------------------------------------------- */
+
+/* Bytes of the mapping that begins there; 0: not known. */
+static size_t mapping_len(const void *at)
+{
+	struct ff_vma v = { 0 };
+	struct walk w;
+
+	if (!walk_begin(&w))
+		return 0;
+	if (ff_vma_query(w.maps, (uintptr_t)at, &v) || v.start != (uintptr_t)at)
+		v.end = v.start;
+	walk_end(&w);
+	return v.end - v.start;
+}
+
+/*
+ * With SHM_REMAP, the kernel tells no userfaultfd that the memory goes which was there. With mremap() it does. So the
+ * segment is attached somewhere, and moved.
+ */
+FFL_EXPORT void *shmat(int id, const void *addr, int flags)
+{
+	void *to = flags & SHM_RND ? (void *)PAGE_DOWN((uintptr_t)addr) : (void *)addr, *at;
+	int was = errno;
+	size_t len;
+
+	if (!(flags & SHM_REMAP) || !to || (uintptr_t)to % FF_PAGE ||
+	    !(ffl_track_any() || ffl_regions_any()))
+		return do_shmat(id, addr, flags);
+	at = do_shmat(id, NULL, flags & ~(SHM_REMAP | SHM_RND));
+	if (at == (void *)-1)
+		return at;
+	len = mapping_len(at);
+	if (len && do_mremap(at, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) {
+		errno = was;
+		return to;
+	}
+	shmdt(at);
+	errno = was;
+	return do_shmat(id, addr, flags);
+}
+
+FFL_EXPORT int remap_file_pages(void *addr, size_t len, int prot, size_t page, int flags)
+{
+	if (ffl_private_has((uintptr_t)addr, len))
+		return fails(EINVAL);
+	return (int)syscall(SYS_remap_file_pages, addr, len, prot, page, flags);
 }

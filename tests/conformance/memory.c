@@ -203,7 +203,8 @@ static bool in_brief(const struct one *c, unsigned number)
 /* Operations that memory.h has both ways. */
 static bool has_bare(const struct op *op)
 {
-	static const char *const calls[] = { "madvise", "mremap", "munmap", "mmap", "mprotect" };
+	static const char *const calls[] = { "madvise",	 "mremap", "munmap",	      "mmap",
+					     "mprotect", "shmat",  "remap-file-pages" };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++)
 		if (!strncmp(op->name, calls[i], strlen(calls[i])))

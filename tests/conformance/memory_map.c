@@ -9,6 +9,7 @@
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/shm.h>
 #include <sys/uio.h>
 
 /* What headers of Debian 12 have not. */
@@ -242,6 +243,32 @@ static void op_mmap_memfd_over(struct area *a, int arg)
 	fill_quarters(a, 1, 2, NEW);
 }
 
+/* The kernel replaces what is there, and no userfaultfd hears of it. */
+static void op_shmat_over(struct area *a, int arg)
+{
+	int id = shmget(IPC_PRIVATE, MIDDLE_LEN(a), 0600);
+	intptr_t p;
+
+	(void)arg;
+	if (!say_ret("shmget", id))
+		return;
+	p = bare ? (intptr_t)syscall(SYS_shmat, id, MIDDLE(a), SHM_REMAP) :
+		   (intptr_t)shmat(id, MIDDLE(a), SHM_REMAP);
+	say_ret("shmat", p);
+	shmctl(id, IPC_RMID, NULL);
+	if (p != -1)
+		fill_quarters(a, 1, 2, NEW);
+}
+
+/* Other pages of the mapping's file. */
+static void op_remap_pages(struct area *a, int arg)
+{
+	(void)arg;
+	say_ret("remap_file_pages",
+		bare ? syscall(SYS_remap_file_pages, MIDDLE(a), MIDDLE_LEN(a), 0, 0, 0) :
+		       remap_file_pages(MIDDLE(a), MIDDLE_LEN(a), 0, 0, 0));
+}
+
 /* ---- rights ---------------------------------------------------------------------------------- */
 
 static void op_protect(struct area *a, int prot)
@@ -455,6 +482,7 @@ OPS(ops_map, { "nothing", op_none, 0, AGAIN, NULL }, //
     { "mmap-again", op_mmap_again, 0, 0, NULL }, { "mmap-again-write", op_mmap_again, 1, 0, NULL },
     { "mmap-over", op_mmap_over, 0, 0, NULL }, { "mmap-over-shared", op_mmap_over, 1, 0, NULL },
     { "mmap-over-memfd", op_mmap_memfd_over, 0, 0, NULL },
+    { "shmat-over", op_shmat_over, 0, 0, NULL }, { "remap-file-pages", op_remap_pages, 0, 0, NULL },
     { "mprotect-none", op_protect, PROT_NONE, 0, NULL },
     { "mprotect-r", op_protect, PROT_READ, 0, NULL },
     { "mprotect-w", op_protect, PROT_WRITE, ONE_KIND, NULL },

@@ -16,11 +16,13 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/region_rig.h"
+#include "tests/rig/unit/wait.h"
 #include "ffl/mem/region.h"
 #include "ffl/mem/window.h"
 
@@ -520,6 +522,65 @@ static void moved_without_unmapping(void **state)
 	munmap(p, LEN);
 }
 
+/* ---- other memory takes the place --------------------------------------------------------- */
+
+static void fails_as_before(int id, const void *at, int flags)
+{
+	assert_ptr_equal(shmat(id, at, flags), (void *)-1);
+	assert_int_equal(errno, EINVAL);
+}
+
+/* With SHM_REMAP, the router hears that the pages are not the MR's any more. */
+static void a_segment_over_it(void **state)
+{
+	int id = shmget(IPC_PRIVATE, MB, 0600);
+	char *p = rg_map(4 * MB), *q = p + 2 * MB;
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	if (!ffl_window_knows_pins())
+		skip(); /* all is replaced at once */
+	fake_shadow.has_heat = true;
+	assert_true(id >= 0);
+	mr = rg_filled(p, 4 * MB, 31);
+	fails_as_before(id, q, 0);
+	fails_as_before(id, q + 5, SHM_REMAP);
+	fails_as_before(id, NULL, SHM_REMAP);
+	fails_as_before(-1, q, SHM_REMAP);
+	rg_check(p, 4 * MB, 31);
+	assert_int_equal(fake_shadow_where(mr, (uintptr_t)q), (uintptr_t)q);
+	errno = 5;
+	assert_ptr_equal(shmat(id, q + 5, SHM_REMAP | SHM_RND), q);
+	assert_int_equal(errno, 5);
+	assert_int_equal(shmctl(id, IPC_RMID, NULL), 0);
+	rg_check_zero(q, MB);
+	WAIT_FOR(!fake_shadow_where(mr, (uintptr_t)q));
+	assert_int_equal(fake_shadow_where(mr, (uintptr_t)q - 1), (uintptr_t)q - 1);
+	assert_int_equal(fake_shadow_where(mr, (uintptr_t)q + MB), (uintptr_t)q + MB);
+	memset(q, 7, MB);
+	assert_int_equal(shmdt(q), 0);
+	assert_int_equal(madvise(q, PG, MADV_NORMAL), -1); /* a hole */
+	rg_dereg(mr);
+	munmap(p, 4 * MB);
+}
+
+static void other_pages_of_the_file(void **state)
+{
+	char *p = rg_map(LEN);
+	struct ibv_mr *mr = rg_filled(p, LEN, 31);
+
+	(void)state;
+	assert_int_equal(remap_file_pages(p + PG, PG, 0, 0, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	rg_gone(mr, p, LEN, 31);
+	p = mmap(NULL, 2 * PG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	p[PG] = 1;
+	assert_int_equal(remap_file_pages(p, PG, 0, 1, 0), 0);
+	assert_int_equal(p[0], 1);
+	munmap(p, 2 * PG);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
@@ -529,5 +590,6 @@ int main(void)
 			T(fork_while_it_is_locked), T(advice_for_private_memory), T(advice_dofork),
 			T(advice_free), T(advice_guard), T(advice_elsewhere), T(advice_that_fails),
 			T(own_userfaultfd), T(moved_in_parts), T(not_moved),
-			T(moved_without_unmapping));
+			T(moved_without_unmapping), T(a_segment_over_it),
+			T(other_pages_of_the_file));
 }
