@@ -43,7 +43,8 @@
  * A device, or io_uring, may have been given pages of p by their numbers (O_DIRECT, registered
  * buffers): what it writes to the old page after the copy would be lost. UFFDIO_MOVE (Linux 6.8)
  * does not move such pages, so those that were slid away, which nobody can reach any more, are
- * moved by it to the probe and back: 20 us for 1 MB. Where one does not move, p is left as it is.
+ * moved by it to the probe and back: 20 us for 1 MB. Where one does not move, p is left as it is. A huge
+ * page that nobody has is refused now and then, too, and moved the next time; nobody can be given a page meanwhile.
  * Nor does it move pages that a child of fork() shares; p is written to first, all of it. Older
  * kernels tell only whether the process has such pages at all: then none is replaced.
  *
@@ -109,6 +110,7 @@ struct uffdio_move {
 	(UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM)
 
 #define MOVE_TRIES 1000u
+#define BUSY_TRIES 3u
 #define PAGES_MAX  (FFL_WINDOW_MAX / 4096) /* of the smallest that there are */
 
 /* All of it: the region lock. */
@@ -254,7 +256,7 @@ static void stash_empty(void)
  */
 static int carry(char *from, size_t len, char *to, size_t *done)
 {
-	unsigned tries = 0;
+	unsigned tries = 0, busy = 0;
 
 	for (*done = 0; *done < len;) {
 		struct uffdio_move m = {
@@ -268,6 +270,8 @@ static int carry(char *from, size_t len, char *to, size_t *done)
 			*done = len;
 		else if (m.move > 0)
 			*done += (size_t)m.move;
+		else if (errno == EBUSY && ++busy <= BUSY_TRIES)
+			continue;
 		else if (errno != EAGAIN || ++tries > MOVE_TRIES)
 			return -errno;
 		else

@@ -45,6 +45,7 @@ static void *hooked_remap(void *old, size_t old_len, size_t new_len, int flags, 
 }
 
 static void (*before_copy)(void); /* the first one */
+static unsigned busy_moves;	  /* so many UFFDIO_MOVEs from now on say EBUSY */
 
 static int hooked_ioctl(int fd, unsigned long nr, ...)
 {
@@ -58,6 +59,11 @@ static int hooked_ioctl(int fd, unsigned long nr, ...)
 	if (nr == UFFDIO_COPY && what) {
 		before_copy = NULL;
 		what();
+	}
+	if (_IOC_TYPE(nr) == UFFDIO && _IOC_NR(nr) == 5 && busy_moves) {
+		busy_moves--;
+		errno = EBUSY;
+		return -1;
 	}
 	return ioctl(fd, nr, arg);
 }
@@ -296,6 +302,23 @@ static void pinned(void **state)
 	close(ring);
 	for (int i = 0; i < 1000 && in(0) == -EBUSY; i++) /* the kernel takes its time */
 		usleep(1000);
+	assert_true(is_replaced());
+	finish();
+}
+
+/* The kernel says so for a moment of huge pages that nobody has. */
+static void busy_for_a_moment(void **state)
+{
+	need_uffd(state);
+	busy_moves = BUSY_TRIES;
+	assert_int_equal(in(0), 0);
+	assert_true(is_replaced());
+	next();
+	busy_moves = BUSY_TRIES + 1;
+	assert_int_equal(in(0), -EBUSY);
+	assert_int_equal(busy_moves, 0);
+	assert_false(is_replaced());
+	assert_int_equal(in(0), 0);
 	assert_true(is_replaced());
 	finish();
 }
@@ -674,10 +697,11 @@ int main(void)
 #define P(fn) cmocka_unit_test_prestate_setup_teardown(fn, setup, teardown, &has_probe)
 
 	return UNIT_RUN(T(one_after_the_other), T(refused), P(one_after_the_other), P(refused),
-			P(pinned), T(pinned_anywhere), P(locked), T(other_attributes),
-			P(other_attributes), P(guarded), T(dropped_meanwhile), P(dropped_meanwhile),
-			T(unmapped_before), T(mapped_before), P(advised_before), T(back_to_private),
-			T(back_refused), T(back_is_not_the_file), T(dropped_on_the_way_back),
+			P(pinned), P(busy_for_a_moment), T(pinned_anywhere), P(locked),
+			T(other_attributes), P(other_attributes), P(guarded), T(dropped_meanwhile),
+			P(dropped_meanwhile), T(unmapped_before), T(mapped_before),
+			P(advised_before), T(back_to_private), T(back_refused),
+			T(back_is_not_the_file), T(dropped_on_the_way_back),
 			T(unmapped_on_the_way_back), T(mapped_in_the_window),
 			P(mapped_in_the_window));
 }
