@@ -266,6 +266,10 @@ int router_init(struct router *r, char *err, size_t size)
 		rc = containers_init(&r->ctl);
 	if (rc)
 		goto err;
+	rc = classes_make(r->conf.runtime_dir, "/sys/class");
+	if (rc)
+		log_warn("%s/class: containers get no /sys/class/infiniband by flags: %s",
+			 r->conf.runtime_dir, strerror(-rc));
 
 	what = "SIGBUS handler";
 	rc = sigbus_install();

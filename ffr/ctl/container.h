@@ -53,6 +53,8 @@ struct container_ctl {
 
 /* <runtime_dir>/containers, without sockets that nobody serves. 0 or -errno. */
 int containers_init(struct ctl *ctl);
+/* <runtime_dir>/class, which can take the place of sys_class (/sys/class) in a container. 0 or -errno. */
+int classes_make(const char *runtime_dir, const char *sys_class);
 struct user;
 /* Root, before it becomes the user: that folder, in the one of that descriptor, is the user's. 0 or -errno. */
 int containers_give(const char *engine_group, const struct user *u, int runtime_fd);

@@ -23,7 +23,7 @@
  */
 #define INSIDE_RUN    "/run/freeflow"
 #define INSIDE_NODE   "/dev/infiniband/" FF_DEVICE_NODE /* and a number for each device */
-#define SYS_CLASS     "/sys/class/infiniband"
+#define SYS_CLASS     "/sys/class"
 #define INSTALLED_LIB "/usr/lib/freeflow"
 #define SYS_CGROUP    "/sys/fs/cgroup"
 
@@ -240,13 +240,49 @@ static unsigned num_devices(const json_t *c)
 	return n > 1 && n <= (json_int_t)FFO_DEVICES_MAX ? (unsigned)n : 1;
 }
 
+/*
+ * The device's classes in /sys/class. sysfs takes no new folder: where the host has none of that name, the router's
+ * copy of /sys/class, which has both, goes over it first. q: the quote that the shell needs.
+ */
+static char *class_flags(const char *run, const char *q)
+{
+	static const char *const class[] = { "infiniband", "infiniband_verbs" };
+	char *flags = strdup(""), *longer, copy[PATH_MAX], path[64];
+	bool is_there = true;
+
+	for (unsigned i = 0; i < 2 && is_there; i++) {
+		snprintf(path, sizeof(path), SYS_CLASS "/%s", class[i]);
+		is_there = !access(path, F_OK);
+	}
+	if (!is_there) {
+		snprintf(copy, sizeof(copy), "%s/class", socket_dir());
+		if (!flags || access(copy, F_OK))
+			return flags;
+		if (asprintf(&longer, " --mount %stype=bind,src=%s,dst=" SYS_CLASS ",readonly%s", q,
+			     copy, q) < 0)
+			return NULL;
+		free(flags);
+		flags = longer;
+	}
+	for (unsigned i = 0; flags && i < 2; i++) {
+		if (asprintf(&longer,
+			     "%s --mount %stype=bind,src=%s" SYS_CLASS "/%s,dst=" SYS_CLASS
+			     "/%s,readonly%s",
+			     flags, q, run, class[i], class[i], q) < 0)
+			longer = NULL;
+		free(flags);
+		flags = longer;
+	}
+	return flags;
+}
+
 static char *docker_flags(const json_t *c)
 {
 	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				   "/_.:@%+-";
 	/* of the answer's path nothing is taken: who has taken the router over would have another one mounted */
 	const char *name = str_of(c, "name"), *q;
-	char run[PATH_MAX], lib[PATH_MAX], nodes[64 * FFO_DEVICES_MAX], *flags, *sys = NULL;
+	char run[PATH_MAX], lib[PATH_MAX], nodes[64 * FFO_DEVICES_MAX], *flags, *sys;
 	size_t len = 0;
 
 	if (!ffo_name_ok(name) ||
@@ -257,10 +293,8 @@ static char *docker_flags(const json_t *c)
 	find_lib(lib);
 	mount_path(lib);
 	q = run[strspn(run, safe)] || lib[strspn(lib, safe)] ? "'" : "";
-	/* sysfs takes no new directory: where the host has no RDMA device, they are below INSIDE_RUN only */
-	if (!access(SYS_CLASS, F_OK) &&
-	    asprintf(&sys, " --mount %stype=bind,src=%s" SYS_CLASS ",dst=" SYS_CLASS ",readonly%s",
-		     q, run, q) < 0)
+	sys = class_flags(run, q);
+	if (!sys)
 		fail("out of memory");
 	for (unsigned i = 0; i < num_devices(c); i++)
 		len += (size_t)snprintf(nodes + len, sizeof(nodes) - len,
@@ -270,7 +304,7 @@ static char *docker_flags(const json_t *c)
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_RUN ",readonly%s "
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_LIB ",readonly%s "
 		     "--env LD_LIBRARY_PATH=" INSIDE_LIB "%s%s",
-		     q, run, q, q, lib, q, nodes, sys ? sys : "") < 0)
+		     q, run, q, q, lib, q, nodes, sys) < 0)
 		fail("out of memory");
 	free(sys);
 	return flags;

@@ -56,6 +56,24 @@ nobody "$OUT/with-rdma" --device-name mlx5_0 --devices 2 a -- as a ibv_devices >
 nobody "$OUT/with-rdma" --device-name a/b a -- true >"$OUT/log" 2>&1 && fail "a/b is a name"
 grep -q '"a/b" is no name of a device' "$OUT/log" || fail "$(<"$OUT/log")"
 
+step "the device below /sys/class, beside the other classes"
+# shellcheck disable=SC2016
+look='id -u; grep ^CapEff: /proc/self/status; cat /sys/class/infiniband/ff0/ports/1/gid_attrs/types/0 /sys/class/infiniband_verbs/*/ibdev;
+	for class in /sys/class/*; do [ -e "$class" ] && echo "${class##*/}"; done; for i in /sys/class/net/*; do cat "$i"/ifindex; done'
+nobody "$OUT/with-rdma" a -- as a sh -c "$look" >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
+[[ $(head -n 4 "$OUT/log" | xargs) == "65534 CapEff: 0000000000000000 RoCE v2 ff0" ]] || fail "$(<"$OUT/log")"
+classes=$(cd /sys/class && printf '%s\n' * infiniband infiniband_verbs | sort -u)
+[[ $(sed '1,4d' "$OUT/log") == "$classes"$'\n'"$(cat /sys/class/net/*/ifindex)" ]] || fail "$(<"$OUT/log")"
+FREEFLOW=$OUT/freeflow "$OUT/with-rdma" a -- as a sh -c "$look" >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
+grep -qx 'RoCE v2' "$OUT/log" || fail "$(<"$OUT/log")"
+
+step "a job that may have no namespaces"
+printf '#!/bin/sh\nexit 1\n' >"$OUT/unshare"
+chmod +x "$OUT/unshare"
+nobody "$OUT/with-rdma" a -- as a ibv_devices >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
+grep -q 'ff0' "$OUT/log" || fail "$(<"$OUT/log")"
+rm "$OUT/unshare"
+
 step "status and messages"
 nobody "$OUT/with-rdma" a -- sh -c 'exit 7' >"$OUT/log" 2>&1
 [[ $? == 7 ]] || fail "its status is not the command's: $(<"$OUT/log")"

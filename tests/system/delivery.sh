@@ -106,6 +106,17 @@ for way in runtime flags; do
 		(($(grep -c ': /usr/lib/freeflow/libibverbs.so' <<<"$out") == 3)) || fail "$out"
 	done
 
+	step "$way: the device's classes at their fixed place, beside the others"
+	# shellcheck disable=SC2016
+	out=$($way ff-delivery:plain sh -c 'for class in /sys/class/*; do [ -d "$class/" ] && echo "${class##*/}"; done
+		cat /sys/class/infiniband/ff0/ports/1/gid_attrs/types/0 /sys/class/infiniband_verbs/uverbs_ff0/ibdev
+		echo $(ls /sys/class/net); readlink -f /sys/class/infiniband/ff0/device') || fail "$out"
+	[[ $out == "$(cd /sys/class && printf '%s\n' * infiniband infiniband_verbs | sort -u)
+RoCE v2
+ff0
+eth0 lo
+/sys/class/infiniband/.ff0/ff00:00:00.0" ]] || fail "$out"
+
 	step "$way: a program with AddressSanitizer"
 	# shellcheck disable=SC2016
 	out=$($way ff-delivery:verbs sh -c 'LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/c/san /c/asan')

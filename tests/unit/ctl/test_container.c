@@ -18,6 +18,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "ffr/obj/cpu.h"
+#include "ffr/ctl/sysfile.h"
 #include "ffr/ctl/sysfs.h"
 #include "tests/rig/unit/ctl_calls.h"
 
@@ -31,6 +32,88 @@ static int dial(int container)
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/containers/%c/ffr.sock", g->dir,
 		 'a' + container);
 	return connect(s, (struct sockaddr *)&sa, sizeof(sa)) ? -1 : s;
+}
+
+static const char *link_at(const char *dir, const char *name)
+{
+	static char target[256];
+	char path[192];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	n = readlink(path, target, sizeof(target) - 1);
+	target[n < 0 ? 0 : n] = '\0';
+	return target;
+}
+
+static void make(int link, const char *dir, const char *name, const char *target)
+{
+	char path[192];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	assert_int_equal(link ? symlink(target, path) : mkdir(path, 0755), 0);
+}
+
+/* What flags mount over a container's /sys/class: the host's classes but RDMA's, links only, and no interface. */
+static void classes_are_the_hosts(void **state)
+{
+	char host[64] = "/tmp/classes.XXXXXX", own[96], path[128];
+	struct stat st, again;
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(host));
+	snprintf(own, sizeof(own), "%s/class", g->dir);
+	make(0, host, "tty", NULL);
+	make(1, host, "tty/tty0", "../../devices/virtual/tty/tty0");
+	make(1, host, "tty/gone", "../../devices/virtual/tty/gone");
+	make(0, host, "zram-control", NULL);
+	snprintf(path, sizeof(path), "%s/zram-control/hot_add", host);
+	assert_int_equal(mkfifo(path, 0600), 0); /* to open it would take for ever */
+	make(0, host, "net", NULL);
+	make(1, host, "net/eno1", "../../devices/pci0/net/eno1");
+	make(0, host, "infiniband", NULL);
+	make(1, host, "infiniband/mlx5_0", "../../devices/pci0/infiniband/mlx5_0");
+	assert_int_equal(classes_make(g->dir, host), 0);
+	assert_string_equal(link_at(own, "tty/tty0"), "../../devices/virtual/tty/tty0");
+	assert_string_equal(link_at(own, "net"), "../devices/virtual/net");
+	assert_string_equal(link_at(own, "infiniband/mlx5_0"), "");
+	snprintf(path, sizeof(path), "%s/zram-control/hot_add", own);
+	assert_int_equal(lstat(path, &st), -1);
+	snprintf(path, sizeof(path), "%s/infiniband_verbs", own);
+	assert_int_equal(stat(path, &st), 0);
+
+	/* the next router's: what has gone from the host goes, and the folder stays the one that is mounted */
+	assert_int_equal(stat(own, &st), 0);
+	snprintf(path, sizeof(path), "%s/tty/gone", host);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/zram-control/hot_add", host);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/zram-control", host);
+	assert_int_equal(rmdir(path), 0);
+	make(0, host, "dmi", NULL);
+	make(1, host, "dmi/id", "../../devices/virtual/dmi/id");
+	assert_int_equal(classes_make(g->dir, host), 0);
+	assert_int_equal(stat(own, &again), 0);
+	assert_int_equal(again.st_ino, st.st_ino);
+	assert_string_equal(link_at(own, "tty/gone"), "");
+	assert_string_equal(link_at(own, "tty/tty0"), "../../devices/virtual/tty/tty0");
+	assert_string_equal(link_at(own, "dmi/id"), "../../devices/virtual/dmi/id");
+	snprintf(path, sizeof(path), "%s/zram-control", own);
+	assert_int_equal(lstat(path, &st), -1);
+	assert_string_equal(link_at(own, "net"), "../devices/virtual/net");
+
+	/* somebody's link in its place is not followed */
+	fd = open(g->dir, O_DIRECTORY | O_CLOEXEC | O_RDONLY);
+	sysfile_remove(fd, "class");
+	assert_int_equal(symlinkat(host, fd, "class"), 0);
+	assert_int_equal(classes_make(g->dir, host), -ENOTDIR);
+	assert_int_equal(unlinkat(fd, "class", 0), 0);
+	close(fd);
+	assert_int_equal(classes_make(g->dir, "/tmp/classes.is-not-there"), -ENOENT);
+	fd = open("/tmp", O_DIRECTORY | O_CLOEXEC | O_RDONLY);
+	sysfile_remove(fd, host + strlen("/tmp/"));
+	close(fd);
 }
 
 /* Who reaches a socket is that container: no other user of the host may, whatever was there before. */
@@ -590,8 +673,9 @@ static void names_are_checked(void **state)
 int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
-	return UNIT_RUN(CALL_TEST(the_folder_is_closed), CALL_TEST(sockets_are_for_any_user),
-			CALL_TEST(a_container_has_a_nic), CALL_TEST(silent_connections_end),
+	return UNIT_RUN(CALL_TEST(the_folder_is_closed), CALL_TEST(classes_are_the_hosts),
+			CALL_TEST(sockets_are_for_any_user), CALL_TEST(a_container_has_a_nic),
+			CALL_TEST(silent_connections_end),
 			CALL_TEST(silent_connections_are_bounded), CALL_TEST(comers_use_cpu_time),
 			CALL_TEST(a_dead_process_ends_its_session),
 			CALL_TEST(the_devices_files_are_there), CALL_TEST(interfaces_are_told),
