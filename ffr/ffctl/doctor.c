@@ -238,8 +238,15 @@ static void tell_throttled(struct doctor *d, const json_t *c, const struct traff
 			limit_rates_text(json_object_get(t, "limits"), "tenant", limits,
 					 sizeof(limits));
 	json_decref(answer);
-	finding(&d->f, FINDING_NOTE, p->advice, "container %s: throttled: it is limited to %s",
-		str_of(c, "name"), *limits ? limits : "a rate");
+	if (*limits)
+		finding(&d->f, FINDING_NOTE, p->advice,
+			"container %s: throttled: it is limited to %s", str_of(c, "name"), limits);
+	else
+		finding(&d->f, FINDING_NOTE,
+			"ffctl container show and ffctl tenant list have the limits of its peers",
+			"container %s: throttled: it sends to a container with a limit on what that "
+			"receives (rx-rate), or reads from one with a serve-rate",
+			str_of(c, "name"));
 }
 
 static void check_traffic(struct doctor *d, const json_t *c)

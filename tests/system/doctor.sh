@@ -151,6 +151,14 @@ router_ctl tenant set default --rx-ops 5M || fail "tenant set"
 wait_for 60 throttled || fail "not throttled: $(cat "$OUT/client")"
 says '^note .* limited to tx-rate 1Mbit \(the container.s\), rx-ops 5M \(the tenant.s\)$'
 router_ctl tenant rm default 2>/dev/null || router_ctl tenant set default --rx-ops none || fail "tenant set"
+router_ctl container set h0c1 --tx-rate none >/dev/null || fail "container set"
+router_ctl container set h0c0 --rx-rate 1Mbit >/dev/null || fail "container set"
+by_its_peer() {
+	well h0c1
+	grep -q '^note .*h0c1: throttled: it sends to a container with a limit' <<<"$said"
+}
+wait_for 60 by_its_peer || fail "not throttled by its peer: $said"
+router_ctl container set h0c0 --rx-rate none >/dev/null || fail "container set"
 kill $client $server
 wait $client $server
 
