@@ -55,9 +55,9 @@ static void on_timer(uv_timer_t *t)
 	struct session *s = w->l.conn->ses;
 	bool passed;
 
-	fast_lock(s->fast->host);
+	fast_lock_thread(s->fast);
 	passed = pvm_passed(s, &w->mark);
-	fast_unlock(s->fast->host);
+	fast_unlock_thread(s->fast);
 	if (passed || ++w->looks == LOOKS)
 		copies_end(w, 0);
 }
@@ -69,10 +69,10 @@ int ctl_after_copies(struct ctl_call *c)
 	struct copies *w;
 	bool passed;
 
-	fast_lock(f->host);
+	fast_lock_thread(f);
 	pvm_cancel(f, c->s, 0, UINT64_MAX, &mark);
 	passed = pvm_passed(c->s, &mark);
-	fast_unlock(f->host);
+	fast_unlock_thread(f);
 	w = passed ? NULL : calloc(1, sizeof(*w));
 	if (!w)
 		return 0;

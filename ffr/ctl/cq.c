@@ -42,11 +42,11 @@ static int cq_enter(struct session *s, struct cq *cq, uint8_t *map)
 	cq->hdr = (struct ff_cq_hdr *)map;
 	cq->ring = (struct ff_cqe *)(map + sizeof(*cq->hdr));
 	cq->depth = cq->cqe = cq->at.depth;
-	fast_lock(s->fast->host);
+	fast_lock_thread(s->fast);
 	err = ctl_obj_insert(s, OBJ_CQ, &cq->o);
 	if (!err && cq->channel)
 		cq->channel->o.refs++;
-	fast_unlock(s->fast->host);
+	fast_unlock_thread(s->fast);
 	if (!err)
 		record_obj(&cq->o);
 	return err;
@@ -169,9 +169,9 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 	move.depth = at.depth;
 	/* The client's word for what it has consumed; a wrong one costs it completions only. */
 	do {
-		fast_lock(f->host);
+		fast_lock_thread(f);
 		err = fast_cq_move(cq, &move);
-		fast_unlock(f->host);
+		fast_unlock_thread(f);
 	} while (err == -EAGAIN);
 	if (err) {
 		ctl_ring_free(c->s, &at, cq_block(at.depth));
@@ -193,9 +193,9 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 	(void)resp;
 	if (!cq || req->count > c->ctl->dev.max_cq_count || req->period > c->ctl->dev.max_cq_period)
 		return -EINVAL;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	fast_cq_moderate(c->s->fast, cq, req->count, req->period);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	record_obj(&cq->o);
 	return 0;
 }
@@ -209,9 +209,9 @@ int ctl_repeat_event(struct ctl_call *c, const struct ff_repeat_event_req *req,
 	(void)resp;
 	if (!cq || !cq->channel)
 		return -EINVAL;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	err = fast_cq_event(c->s->fast, cq);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	return err;
 }
 
@@ -299,7 +299,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 		goto err_free;
 	srq_place(srq, map);
 
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_SRQ, &srq->o);
 	if (!err && srq->o.handle & FF_CQE_OF_SRQ) {
 		ctl_obj_remove(c->s, &srq->o);
@@ -307,7 +307,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	}
 	if (!err)
 		srq_enter(srq, &c->ctl->last_srqn);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	if (err)
 		goto err_ring;
 	record_obj(&srq->o);
@@ -398,9 +398,9 @@ int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
 		return 0;
 	if (req->srq_limit > srq->max_wr)
 		return -EINVAL;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	fast_srq_arm(c->s->fast, srq, req->srq_limit);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	return 0;
 }
 
@@ -411,9 +411,9 @@ int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 
 	if (!srq)
 		return -EINVAL;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	resp->srq_limit = srq->limit;
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	resp->max_wr = srq->max_wr;
 	resp->max_sge = srq->max_sge;
 	return 0;

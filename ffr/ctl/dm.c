@@ -53,9 +53,9 @@ int ctl_alloc_dm(struct ctl_call *c, const struct ff_alloc_dm_req *req,
 	err = dm_pages_alloc(c->s, bytes, max, &dm->seg, &dm->off);
 	if (err)
 		goto err_return;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_DM, &dm->o);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	if (err)
 		goto err_pages;
 	cont->dm_bytes += bytes;

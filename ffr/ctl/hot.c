@@ -277,9 +277,9 @@ int ctl_watch_heat(struct ctl_call *c, const struct ff_watch_heat_req *req,
 	if (LIST_EMPTY(&c->ctl->hots))
 		uv_timer_start(&c->ctl->hot_look, on_look, LOOK_MS, LOOK_MS);
 	LIST_INSERT_HEAD(&c->ctl->hots, h, entry);
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	s->mem.hot = &h->ring;
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	ctl_reply_fd(c->reply, fd, true);
 	resp->reserved = 0;
 	return 0;

@@ -98,9 +98,9 @@ int ctl_import_pd(struct ctl_call *c, const struct ff_import_pd_req *req,
 	h = import_of_pd(c->s, real);
 	if (!h)
 		return -ENOMEM;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_PD, &h->o);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	resp->pd = h->o.handle;
 	return err;
 }
@@ -151,14 +151,14 @@ int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport)
 	struct pd *real = handle->of;
 	int err = 0;
 
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	if (!unimport && !real->is_gone && real->o.refs)
 		err = -EBUSY;
 	if (!err && !unimport && !real->is_gone)
 		ctl_obj_remove(real->o.ses, &real->o);
 	if (!err)
 		ctl_obj_remove(c->s, &handle->o);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	if (err)
 		return err;
 	handle->o.handle = 0;

@@ -141,11 +141,11 @@ static int mr_enter(struct mr *mr)
 static int mr_add_made(struct ctl_call *c, struct mr *mr)
 {
 	struct fast *f = c->s->fast;
-	int err = fast_keys_room(f->host, &c->s->cont->keys);
+	int err = fast_keys_room(f, &c->s->cont->keys);
 
 	if (err)
 		return err;
-	fast_lock(f->host);
+	fast_lock_thread(f);
 	err = ctl_obj_insert(c->s, OBJ_MR, &mr->o);
 	if (!err) {
 		err = mr_enter(mr);
@@ -154,7 +154,7 @@ static int mr_add_made(struct ctl_call *c, struct mr *mr)
 		else
 			mr->pd->o.refs++;
 	}
-	fast_unlock(f->host);
+	fast_unlock_thread(f);
 	if (err)
 		return err;
 	record_obj(&mr->o);
@@ -241,11 +241,11 @@ struct mr_later {
 
 static void hold_pd(struct mr *mr, uint32_t by)
 {
-	struct fast_host *h = mr->o.ses->fast->host;
+	struct fast *f = mr->o.ses->fast;
 
-	fast_lock(h);
+	fast_lock_thread(f);
 	mr->pd->o.refs += by;
-	fast_unlock(h);
+	fast_unlock_thread(f);
 }
 
 static int mr_finish(struct ctl_call *c, struct ctl_later *l, int err, void *resp)
@@ -329,7 +329,7 @@ static int mr_leave(struct ctl *ctl, struct mr *mr)
 	bool first = mr->stage < MR_LEFT;
 	int err = 0;
 
-	fast_lock(f->host);
+	fast_lock_thread(f);
 	if (first && mr->o.refs) {
 		err = -EBUSY;
 	} else if (first) {
@@ -340,7 +340,7 @@ static int mr_leave(struct ctl *ctl, struct mr *mr)
 	}
 	if (!err && !pvm_passed(mr->o.ses, &mr->left))
 		err = -EAGAIN;
-	fast_unlock(f->host);
+	fast_unlock_thread(f);
 	if (first && err != -EBUSY && ctl->orch && mr->kind != MR_NULL)
 		ctl->hooks->rkey_gone(ctl->orch, mr->o.ses->cont->id, mr->rkey);
 	return err;
@@ -390,8 +390,8 @@ static void mr_forget(struct fast *f, struct obj *o)
 	if (mr->stage < MR_LEFT)
 		fast_mr_del(mr);
 	while (!mw_mr_gone(mr, WINDOWS_STEP)) { /* no further one can be bound: it has no key */
-		fast_unlock(f->host);
-		fast_lock(f->host);
+		fast_unlock_thread(f);
+		fast_lock_thread(f);
 	}
 	mr->pd->o.refs--;
 	if (mr->dm)
@@ -413,10 +413,10 @@ static void odp_advised(struct ctl_call *c, struct odp *odp, const struct ff_adv
 {
 	uint32_t most = req->length / FF_PAGE + 2;
 
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	odp_prefetched(odp, &c->s->stats, req->done_pages < most ? req->done_pages : most,
 		       req->done_ns);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 }
 
 static bool is_no_fault(const struct ff_advise_mr_req *req)
@@ -552,9 +552,9 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	if (!mr || mr->kind != MR_USER || !req->flags || req->flags & ~REREG_ALL ||
 	    c->n_tail > FF_MR_MAX_RUNS)
 		return -EINVAL;
-	fast_lock(f->host); /* windows come and go by WRs: mr->o.refs */
+	fast_lock_thread(f); /* windows come and go by WRs: mr->o.refs */
 	old = new = *mr;
-	fast_unlock(f->host);
+	fast_unlock_thread(f);
 	if (req->flags & IBV_REREG_MR_CHANGE_PD) {
 		new.pd = pd_get(c->s, req->pd);
 		if (!new.pd)
@@ -603,7 +603,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	}
 	rekey = new.lkey != old.lkey;
 
-	fast_lock(f->host);
+	fast_lock_thread(f);
 	if (mr->o.refs) { /* a window may have been bound while it was mapped */
 		err = -EBUSY;
 		goto unlock;
@@ -629,7 +629,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 			f->host->session_bad(c->s, "an MR was lost");
 	}
 unlock:
-	fast_unlock(f->host);
+	fast_unlock_thread(f);
 	change_return(c->s->cont, err ? &new : &old, err ? &old : &new);
 	mr_break(err ? &new : &old);
 	translation_free(err ? &new : &old, err ? &old : &new);
@@ -700,9 +700,9 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 		return -EINVAL;
 	if (mr->tracked && !track_is_settled(c->s))
 		return -EAGAIN;
-	fast_lock(c->ctl->host); /* only this thread changes runs, but windows count in mr->o */
+	fast_lock_thread(c->s->fast); /* only this thread changes runs, but windows count in mr->o */
 	old = *mr;
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	most = old;
 	most.num_runs += c->n_tail;
 	err = change_charge(c->s->cont, &most, &old);
@@ -713,12 +713,12 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 		change_return(c->s->cont, &most, &old);
 		return err;
 	}
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	mr->run = new.run;
 	mr->num_runs = new.num_runs;
 	mr->zero_copy = new.zero_copy;
 	end_waits(c->s, c->tail, c->n_tail);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	if (req->open) {
 		track_open(c->s);
 		record_session_changed(c->s);
@@ -737,9 +737,9 @@ static int mr_drop(struct ctl_call *c, struct mr *mr, const struct ff_drop_runs_
 	struct mr old, new;
 	int err;
 
-	fast_lock(c->ctl->host); /* windows count in mr->o */
+	fast_lock_thread(c->s->fast); /* windows count in mr->o */
 	old = *mr;
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	err = shadow_less(&old, req, &new);
 	if (err)
 		return err;
@@ -748,11 +748,11 @@ static int mr_drop(struct ctl_call *c, struct mr *mr, const struct ff_drop_runs_
 		shadow_unmap(&new);
 		return err;
 	}
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	mr->run = new.run;
 	mr->num_runs = new.num_runs;
 	mr->zero_copy = new.zero_copy;
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	change_return(c->s->cont, &old, &new);
 	shadow_unmap(&old);
 	return 0;

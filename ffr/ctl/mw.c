@@ -17,7 +17,7 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 
 	if (!pd || (req->type != IBV_MW_TYPE_1 && req->type != IBV_MW_TYPE_2))
 		return -EINVAL;
-	err = fast_keys_room(c->ctl->host, &c->s->cont->windows);
+	err = fast_keys_room(c->s->fast, &c->s->cont->windows);
 	if (err)
 		return err;
 	mw = calloc(1, sizeof(*mw));
@@ -25,7 +25,7 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 		return -ENOMEM;
 	mw->pd = pd;
 	mw->type = (uint8_t)req->type;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_MW, &mw->o);
 	if (!err) {
 		err = mw_key_new(c->s->cont, mw);
@@ -36,7 +36,7 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 	}
 	resp->mw = mw->o.handle;
 	resp->rkey = mw->rkey; /* which a bind changes */
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	if (err) {
 		free(mw);
 		return err;

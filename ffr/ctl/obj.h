@@ -36,6 +36,9 @@ struct obj_ops {
 extern const struct obj_ops mr_obj_ops, cq_obj_ops, srq_obj_ops, qp_obj_ops, xrcd_obj_ops,
 	mw_obj_ops, dm_obj_ops, pd_obj_ops, channel_obj_ops, ah_obj_ops;
 extern const struct obj_ops *const obj_ops[OBJ_NUM_KINDS]; /* session.c; CM ids have none */
+/* What allows to add and to remove objects of that kind of a session on that thread; fast.h tells why. */
+void ctl_obj_lock(struct fast *f, unsigned kind);
+void ctl_obj_unlock(struct fast *f, unsigned kind);
 /* 0, or -EBUSY: others use it. */
 int ctl_obj_destroy(struct obj *o);
 

@@ -282,10 +282,10 @@ static int walk_prepare(struct qp *qp, const struct qp_limits *lim,
 
 	if (!carriers_make_objects(f))
 		return 0;
-	fast_lock(f->host);
+	fast_lock_thread(f);
 	state = qp->state;
 	attr = qp->attr;
-	fast_unlock(f->host);
+	fast_unlock_thread(f);
 	err = walk_check(qp, state, lim, step, n, next);
 	for (unsigned i = 0; i < n && !err; i++) {
 		qp_attr_store(&attr, qp_attr_mask(qp->type, step[i].mask), &step[i].attr);
@@ -347,12 +347,12 @@ int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
 
 	if (!qp)
 		return -EINVAL;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	resp->attr = qp->attr;
 	resp->attr.qp_state = resp->attr.cur_qp_state = qp->state;
 	resp->attr.sq_draining = qp->state == IBV_QPS_SQD && qp->draining;
 	sgid_indices(c->s, qp->attr_set, &resp->attr);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	resp->sq_sig_all = qp->sig_all;
 	return 0;
 }

@@ -96,9 +96,9 @@ int session_check(struct session *s)
 	err = seg_check(s, 0);
 	if (err)
 		return err;
-	fast_lock(s->conn->ctl->host);
+	fast_lock_thread(s->fast);
 	s->bells.are_mute = false;
-	fast_unlock(s->conn->ctl->host);
+	fast_unlock_thread(s->fast);
 	return 0;
 }
 
@@ -355,7 +355,7 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 
 	if (!t->used)
 		return true;
-	fast_lock(f->host);
+	ctl_obj_lock(f, kind);
 	for (; s->end.at < t->size && n < TEARDOWN_BATCH; s->end.at++) {
 		struct obj *o = t->slot[s->end.at];
 
@@ -366,7 +366,7 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 		if (obj_ops[kind]->forget)
 			obj_ops[kind]->forget(f, o);
 	}
-	fast_unlock(f->host);
+	ctl_obj_unlock(f, kind);
 	while (n)
 		obj_ops[kind]->free(gone[--n]);
 	return !t->used;
@@ -378,9 +378,9 @@ void session_end_begin(struct session *s)
 	struct fast *f = s->fast;
 
 	ledger_bar(s->ledger, LEDGER_BAR_ENDING);
-	fast_lock(f->host);
+	fast_lock_thread(f);
 	s->closing = true;
-	fast_unlock(f->host);
+	fast_unlock_thread(f);
 	if (ctl->orch) {
 		ctl->hooks->session_gone(ctl->orch, s->cont->id, s->id);
 		ctl->hooks->session_changed(ctl->orch);

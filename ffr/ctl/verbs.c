@@ -51,20 +51,36 @@ void ctl_obj_remove(struct session *s, struct obj *o)
 	quota_return_obj(s->cont, o);
 }
 
+void ctl_obj_lock(struct fast *f, unsigned kind)
+{
+	if (kind == OBJ_QP)
+		fast_lock(f->host);
+	else
+		fast_lock_thread(f);
+}
+
+void ctl_obj_unlock(struct fast *f, unsigned kind)
+{
+	if (kind == OBJ_QP)
+		fast_unlock(f->host);
+	else
+		fast_unlock_thread(f);
+}
+
 int ctl_obj_destroy(struct obj *o)
 {
 	const struct obj_ops *ops = obj_ops[o->kind];
 	struct fast *f = o->ses->fast;
 	int err = -EBUSY;
 
-	fast_lock(f->host);
+	ctl_obj_lock(f, o->kind);
 	if (!o->refs) {
 		ctl_obj_remove(o->ses, o);
 		if (ops->forget)
 			ops->forget(f, o);
 		err = 0;
 	}
-	fast_unlock(f->host);
+	ctl_obj_unlock(f, o->kind);
 	if (!err)
 		ops->free(o);
 	return err;
@@ -269,9 +285,9 @@ int ctl_alloc_pd(struct ctl_call *c, const struct ff_alloc_pd_req *req,
 	(void)req;
 	if (!pd)
 		return -ENOMEM;
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_PD, &pd->o);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	if (err) {
 		free(pd);
 		return err;
@@ -289,9 +305,9 @@ int pd_restore(struct session *s, const struct ledger_pd *r)
 	if (!pd)
 		return -ENOMEM;
 	pd->o.handle = r->handle;
-	fast_lock(s->fast->host);
+	fast_lock_thread(s->fast);
 	err = r->handle ? ctl_obj_insert(s, OBJ_PD, &pd->o) : -EPROTO;
-	fast_unlock(s->fast->host);
+	fast_unlock_thread(s->fast);
 	if (err)
 		free(pd);
 	else
@@ -325,9 +341,9 @@ int ctl_create_channel(struct ctl_call *c, const struct ff_create_channel_req *r
 	if (err)
 		goto err_free;
 	ch->fd = pair[0];
-	fast_lock(c->ctl->host);
+	fast_lock_thread(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_CHANNEL, &ch->o);
-	fast_unlock(c->ctl->host);
+	fast_unlock_thread(c->s->fast);
 	if (err)
 		goto err_pair;
 	record_obj(&ch->o);
@@ -351,9 +367,9 @@ int channel_restore(struct session *s, const struct ledger_channel *r, int fd)
 	if (ch) {
 		ch->fd = fd;
 		ch->o.handle = r->handle;
-		fast_lock(s->fast->host);
+		fast_lock_thread(s->fast);
 		err = r->handle ? ctl_obj_insert(s, OBJ_CHANNEL, &ch->o) : -EPROTO;
-		fast_unlock(s->fast->host);
+		fast_unlock_thread(s->fast);
 	}
 	if (!err) {
 		record_obj(&ch->o);
@@ -415,11 +431,11 @@ static int ah_new(struct session *s, struct pd *pd, const struct ff_ah_attr *att
 		goto err_free;
 	if (!ah->mcast) /* from now on they are a group, or the first datagram would find them apart */
 		ah->cont = dir_meet(s->cont, &ah->attr);
-	fast_lock(s->fast->host);
+	fast_lock_thread(s->fast);
 	err = ctl_obj_insert(s, OBJ_AH, &ah->o);
 	if (!err)
 		pd->o.refs++;
-	fast_unlock(s->fast->host);
+	fast_unlock_thread(s->fast);
 	if (err)
 		goto err_free;
 	record_obj(&ah->o);

@@ -199,9 +199,16 @@ int fast_start(struct fast_host *h); /* starts the runners; 0 or -errno */
 void fast_stop(struct fast_host *h); /* joins them */
 void fast_free(struct fast_host *h);
 
-/* The control thread's way in: ask, wait for the end of the runners' turns, hold. */
+/*
+ * The control thread's way in: ask, wait for the end of the runners' turns, hold. One thread's lock is enough for what
+ * sessions on that thread have (MRs, CQs, windows, PDs, channels, SRQs, AHs, device memory, keys of their container),
+ * since only that thread's runner looks at it. QPs are in a table of the host's, so they need the locks of all, as
+ * lists of containers and sessions do. Who has one lock does not ask for that of all.
+ */
 void fast_lock(struct fast_host *h);
 void fast_unlock(struct fast_host *h);
+void fast_lock_thread(struct fast *f);
+void fast_unlock_thread(struct fast *f);
 
 /*
  * rescue.c: the control thread is looked after by the fast threads, for when the kernel gives it no
@@ -217,8 +224,8 @@ void rescue_free(struct rescue *r);	       /* no fast thread runs; NULL: nothing
  * tables.c: before the control thread enters one more, without the lock: a large table grows while
  * runners go on with the old one. 0 or -ENOMEM.
  */
-int fast_keys_room(struct fast_host *h,
-		   struct key_table *t); /* a container's keys, or its windows */
+/* The keys, or the windows, of a container of that thread. */
+int fast_keys_room(struct fast *f, struct key_table *t);
 int fast_qpns_room(struct fast_host *h);
 
 /* ---- [lock] for the control thread -------------------------------------------------------- */

@@ -83,17 +83,32 @@ bool lock_lend(struct fast *f)
 	return f->taken != taken;
 }
 
+/* lock_wanted counts the caller already. */
+static void take_wanted(struct fast *f)
+{
+	lock_take(f);
+	atomic_fetch_sub(&f->lock_wanted, 1);
+	f->taken++;
+}
+
+void fast_lock_thread(struct fast *f)
+{
+	atomic_fetch_add(&f->lock_wanted, 1);
+	take_wanted(f);
+	fast_tick(f); /* the runner may have been asleep */
+}
+
+void fast_unlock_thread(struct fast *f)
+{
+	pthread_mutex_unlock(&f->lock);
+}
+
 void fast_lock(struct fast_host *h)
 {
 	for (uint32_t i = 0; i < h->num_threads; i++)
 		atomic_fetch_add(&h->threads[i]->lock_wanted, 1);
-	for (uint32_t i = 0; i < h->num_threads; i++) {
-		struct fast *f = h->threads[i];
-
-		lock_take(f);
-		atomic_fetch_sub(&f->lock_wanted, 1);
-		f->taken++;
-	}
+	for (uint32_t i = 0; i < h->num_threads; i++)
+		take_wanted(h->threads[i]);
 	/* the runners may have been asleep */
 	for (uint32_t i = 0; i < h->num_threads; i++)
 		fast_tick(h->threads[i]);

@@ -8,35 +8,35 @@
  * they are (obj/).
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ffr/fast/fast.h"
 
-/* What is in `n` is the table from now on; `old` was its memory. */
-static void replace(struct fast_host *h, void *table, const void *n, size_t size, void *old)
+int fast_keys_room(struct fast *f, struct key_table *t)
 {
-	fast_lock(h);
-	memcpy(table, n, size);
-	fast_unlock(h);
-	free(old);
-}
-
-int fast_keys_room(struct fast_host *h, struct key_table *t)
-{
+	void *old = t->slot;
 	struct key_table n;
 	int err = keys_grown(t, &n);
 
-	if (!err && n.slot)
-		replace(h, t, &n, sizeof(n), t->slot);
+	if (!err && n.slot) {
+		fast_lock_thread(f);
+		*t = n;
+		fast_unlock_thread(f);
+		free(old);
+	}
 	return err;
 }
 
 int fast_qpns_room(struct fast_host *h)
 {
 	struct qp_table *t = &h->qps, n;
+	void *old = t->slot;
 	int err = qpns_grown(t, &n);
 
-	if (!err && n.slot)
-		replace(h, t, &n, sizeof(n), t->slot);
+	if (!err && n.slot) {
+		fast_lock(h);
+		*t = n;
+		fast_unlock(h);
+		free(old);
+	}
 	return err;
 }

@@ -19,13 +19,13 @@ static void keys_grow_apart(void **state)
 	uint64_t taken = f->r.f->taken;
 
 	for (int i = 0; i < N; i++) {
-		assert_int_equal(fast_keys_room(f->r.f->host, &t), 0);
+		assert_int_equal(fast_keys_room(f->r.f, &t), 0);
 		assert_int_equal(key_insert(&t, &mr[i]), 0);
 	}
 	assert_int_equal(t.size, 2 * N);
 	assert_int_equal(f->r.f->taken - taken, 2); /* 4096 to 8192 to 16384 */
 	taken = f->r.f->taken;
-	assert_int_equal(fast_keys_room(f->r.f->host, &t), 0);
+	assert_int_equal(fast_keys_room(f->r.f, &t), 0);
 	assert_int_equal(t.size, 4 * N);
 	assert_int_equal(f->r.f->taken, taken + 1);
 	assert_int_equal(key_insert(&t, &mr[N]), 0);
