@@ -65,12 +65,15 @@
 /* ---- one copy ------------------------------------------------------------------------------------ */
 
 /*
- * A window is open for some 100 us, but a container with a limit of CPU time may have no CPU for 100 ms, a few times
- * in a row. Where nobody can tell whether anything is mapped, a failure is usually an error, so the router gives up
- * after pvm_patience / UNKNOWN_PART.
+ * A window is open for some 100 us, if its thread has a CPU. In a container with a limit of CPU time, or on a host with
+ * ten times as many busy threads as CPUs, the thread may have none for seconds. A request that fails ends the program's
+ * connection, and one that waits holds up nobody but its container, so the patience is long. Where nobody can tell
+ * whether anything is mapped, a failure is usually an error, so the router gives up after pvm_patience / UNKNOWN_PART.
+ * In a mapping of a file there are no windows, but there may be an end of the file: FILE_PART.
  */
-uint64_t pvm_patience = 500 * NS_PER_MS;
+uint64_t pvm_patience = 10000 * NS_PER_MS;
 #define UNKNOWN_PART 5
+#define FILE_PART    20
 
 static ssize_t copy_at(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir dir,
 		       uint64_t at, size_t n)
@@ -114,7 +117,7 @@ static bool may_come(const struct pvm_client *pc, struct pvm_call *c, enum pvm_d
 	struct ff_vma v = { 0 };
 	int err = pc->maps_fd < 0 ? -EOPNOTSUPP : ff_vma_ask(pc->maps_fd, c->at, &v);
 
-	c->unknown = err != 0;
+	c->part = err ? UNKNOWN_PART : v.inode ? FILE_PART : 1;
 	if (err)
 		return err != -ENOENT && err != -ESRCH;
 	return v.start <= c->at && v.flags & (dir == PVM_READ ? FF_VMA_READ : FF_VMA_WRITE);
@@ -812,7 +815,7 @@ void pvm_finish(struct fast *f, struct pvm_call *c, int result)
 
 void pvm_tried(struct fast *f, struct pvm_call *c, int result)
 {
-	uint64_t now, grid, patience = pvm_patience / (c->unknown ? UNKNOWN_PART : 1);
+	uint64_t now, grid, patience = pvm_patience / c->part;
 	struct pvm_queue *q = c->client->q;
 
 	if (result != -EAGAIN || c->orphan || c->client->gone) {
@@ -846,7 +849,7 @@ int pvm_submit(struct fast *f, struct pvm_call *c, const struct mr *mr, struct p
 	c->since = c->fault_ns = 0;
 	c->odp = odp;
 	c->tracked = mr->tracked;
-	c->unknown = false;
+	c->part = 1;
 	if (roles_trust(p, pc->q)) {
 		w->called = false; /* the call needs no more room */
 		pvm_enqueue(p, c, PVM_NEXT);

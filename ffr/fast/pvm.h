@@ -98,15 +98,15 @@ struct pvm_call {
 	enum pvm_use use;	/* what pvm_call_get() was asked for */
 	uint32_t *held;		/* the pvm_queue.held that the buffer is counted in */
 	_Atomic bool orphan;
-	uint32_t done;		   /* bytes copied */
-	struct odp *odp;	   /* while busy: the on-demand memory; NULL: it is not on-demand */
-	struct tracked *tracked;   /* while busy: mem/track.c tells where va is now; NULL: at va */
-	uint64_t at;		   /* address of the process that was tried last */
-	uint32_t faults;	   /* page faults of all attempts */
-	uint64_t fault_ns;	   /* time of the attempts that had page faults */
-	uint64_t since;		   /* ns: when an attempt first failed; 0: none has */
-	bool unknown;		   /* an attempt failed, and nobody could tell what is mapped */
-	uint64_t due;		   /* ns: when the call is tried again */
+	uint32_t done;		 /* bytes copied */
+	struct odp *odp;	 /* while busy: the on-demand memory; NULL: it is not on-demand */
+	struct tracked *tracked; /* while busy: mem/track.c tells where va is now; NULL: at va */
+	uint64_t at;		 /* address of the process that was tried last */
+	uint32_t faults;	 /* page faults of all attempts */
+	uint64_t fault_ns;	 /* time of the attempts that had page faults */
+	uint64_t since;		 /* ns: when an attempt first failed; 0: none has */
+	uint8_t part; /* of pvm_patience, 1 over it: what the last failed attempt found mapped */
+	uint64_t due; /* ns: when the call is tried again */
 	struct pvm_client *client; /* whose memory is copied; outlives the session */
 	TAILQ_ENTRY(pvm_call) entry;
 };

@@ -135,7 +135,8 @@ static void on_demand_that_leaves(void **state)
 }
 
 /* Where nothing is mapped by itself, beneath sanitizers either. */
-#define NOBODYS ((void *)0x7e9000000000)
+#define NOBODYS	  ((void *)0x7e9000000000)
+#define FILE_PART 20 /* pvm.c's */
 
 /*
  * The copy is tried twice, as a mapping may be under change, and fails; nobody waits, and nobody else works. The
@@ -194,7 +195,8 @@ static void what_does_not_come_fails_late(void **state)
 		pvm_session_del(w.r.f, &w.bad[i]->s);
 		child_memory(&c, &w.bad[i]->s);
 	}
-	pvm_patience = 200 * NS_PER_MS;
+	/* a page of shared memory: of a file, for the kernel */
+	pvm_patience = (uint64_t)FILE_PART * 200 * NS_PER_MS;
 	assert_int_equal(fast_start(w.r.f->host), 0);
 	for (int i = 0; i < BAD_SES; i++)
 		for (int k = 0; k < BAD_QPS; k++)
@@ -213,6 +215,31 @@ static void what_does_not_come_fails_late(void **state)
 	waitpid(c.pid, NULL, 0);
 	munmap(c.page, 4096);
 	munmap((void *)c.go, 4096);
+}
+
+/* No page of a file comes behind its end, so that is not waited for as long as a window of the client's. */
+static void a_file_ends(void **state)
+{
+	int fd = memfd_create("empty", MFD_CLOEXEC),
+	    maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	uint8_t *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0), word[8] = { 0 };
+	struct pvm_call c = {
+		.va = (uintptr_t)p, .len = 8, .buf = word, .dir = PVM_WRITE, .part = 1
+	};
+	struct world w = { 0 };
+	bool asks;
+	struct ff_vma v;
+
+	(void)state;
+	assert_ptr_not_equal(p, MAP_FAILED);
+	asks = ff_vma_ask(maps, 0, &v) != -ENOTTY;
+	close(maps);
+	world_make(&w, p);
+	assert_int_equal(pvm_attempt(w.bad[0]->s.pvm, &c), -EAGAIN);
+	assert_int_equal(c.part, asks ? FILE_PART : 5);
+	world_end(&w);
+	munmap(p, 4096);
+	close(fd);
 }
 
 static uint64_t num_held(struct world *w)
@@ -469,6 +496,7 @@ int main(void)
 		cmocka_unit_test(on_demand_that_leaves),
 		cmocka_unit_test(unmapped_fails_at_once),
 		cmocka_unit_test(what_does_not_come_fails_late),
+		cmocka_unit_test(a_file_ends),
 		TWO_TEST(buffers_are_bounded),
 		TWO_TEST(waits_are_in_order),
 		TWO_TEST(who_is_called_keeps_its_place),
