@@ -700,7 +700,8 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 		return -EINVAL;
 	if (mr->tracked && !track_is_settled(c->s))
 		return -EAGAIN;
-	fast_lock_thread(c->s->fast); /* only this thread changes runs, but windows count in mr->o */
+	fast_lock_thread(
+		c->s->fast); /* only this thread changes runs, but windows count in mr->o */
 	old = *mr;
 	fast_unlock_thread(c->s->fast);
 	most = old;

@@ -205,7 +205,7 @@ static void the_end_of_a_session_takes_the_others_once(void **state)
 int main(void)
 {
 	return UNIT_RUN(T(domains_and_channels), T(completion_queues), T(shared_receive_queues),
-			T(memory_regions), T(so_many_keys_that_their_table_grows), T(memory_windows),
-			T(a_queue_pair_needs_all_only_to_come_and_go),
+			T(memory_regions), T(so_many_keys_that_their_table_grows),
+			T(memory_windows), T(a_queue_pair_needs_all_only_to_come_and_go),
 			T(the_end_of_a_session_takes_the_others_once));
 }
