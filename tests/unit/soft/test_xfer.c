@@ -101,6 +101,7 @@ static void peer_goes_during_the_copy(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(op); i++) {
+		struct ff_sqe *e;
 		struct pair p;
 
 		pair_up(&p, IBV_QPT_RC, 0, 1);
@@ -109,7 +110,13 @@ static void peer_goes_during_the_copy(void **state)
 		rig_recv(&p.r, p.qp[1], 9, p.mr[1], pair_at(&p, 1, 0), 8);
 		copying = &p;
 		in_pwrite = peer_goes;
-		pair_rdma(&p, op[i], 1, 0, 0, 8);
+		e = rig_sqe(p.qp[0], op[i], 1);
+		rig_sge(e, p.mr[0], pair_at(&p, 0, 0), 8);
+		e->remote_addr = pair_at(&p, 1, 0);
+		e->rkey = p.mr[1]->rkey;
+		if (op[i] == FF_OP_FETCH_ADD)
+			e->atomic.compare_add = 1; /* adding 0 writes nothing */
+		rig_post(&p.r, p.qp[0]);
 		rig_run(&p.r);
 		assert_null(p.qp[1]);
 		pair_wait_for_tries(&p);
