@@ -55,7 +55,7 @@ op container rm web || fail "container rm"
 ctl host rm hy 2>"$D/said" && fail "a host that is up was removed"
 grep -q 'hy is up' "$D/said" || fail "$(cat "$D/said")"
 ctl host rm hx --dry-run || fail "--dry-run"
-ctl host list | grep -q '^hx ' || fail "--dry-run removed it"
+grep -q '^hx ' <<<"$(ctl host list)" || fail "--dry-run removed it"
 ctl host rm hx || fail "host rm"
 [[ $(ctl --json host list | grep -c '"name"') == 1 ]] || fail "$(ctl host list)"
 doctor=$(ctl doctor)
