@@ -343,7 +343,7 @@ static struct pvm_call *waiting_copy(struct qp *qp, uint64_t va)
 
 static void copies_that_wait_begin_anew(void **state)
 {
-	static const uint64_t at[] = { VA, VA + PART, VA + 3 * PART - PG, VA + 3 * PART };
+	const uint64_t at[] = { VA, VA + PART, VA + 3 * PART - PG, VA + 3 * PART };
 	const struct ff_mr_run run[] = { { VA + PART, PG, PART, 0, FF_RUN_SHADOW },
 					 { VA + 2 * PART, PART, 2 * PART, 0, FF_RUN_SHADOW } };
 	const struct ff_mr_run bad = { VA, LEN + PG, 0, 0, FF_RUN_SHADOW };
