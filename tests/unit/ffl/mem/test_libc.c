@@ -35,6 +35,7 @@
 
 #define MB  ((size_t)1 << 20)
 #define LEN (8 * PG)
+#define LOW ((uintptr_t)0x300000000000)
 
 /* ---- children ---------------------------------------------------------------------------- */
 
@@ -255,10 +256,13 @@ static void advice_dofork(void **state)
 
 static void advice_free(void **state)
 {
-	char *p = rg_map(2 * LEN);
+	/* The kernel maps at the highest address that is free: no other thread's mapping comes into a hole down there. */
+	char *p = mmap((void *)LOW, 2 * LEN, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	struct ibv_mr *mr;
 
 	(void)state;
+	assert_ptr_equal(p, LOW);
 	rg_need_uffd();
 	rg_fill(p, 2 * LEN, 35);
 	mr = rg_reg(p, LEN);
