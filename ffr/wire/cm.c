@@ -77,7 +77,8 @@ void cm_queue_add(struct cm_queue *q, struct wire_peer *p, const struct wire_hdr
 	m->peer = p;
 	m->until = until;
 	m->h = *h;
-	memcpy(m->msg, msg, h->len);
+	if (h->len)
+		memcpy(m->msg, msg, h->len);
 	STAILQ_INSERT_TAIL(&q->list, m, entry);
 	q->num++;
 }
