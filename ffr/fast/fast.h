@@ -203,7 +203,7 @@ void fast_free(struct fast_host *h);
  * The control thread's way in: ask, wait for the end of the runners' turns, hold. One thread's lock is enough for what
  * sessions on that thread have (MRs, CQs, windows, PDs, channels, SRQs, AHs, device memory, keys of their container),
  * since only that thread's runner looks at it. QPs are in a table of the host's, so they need the locks of all, as
- * lists of containers and sessions do. Who has one lock does not ask for that of all.
+ * lists of containers and sessions do. A caller that has one thread's lock does not ask for the locks of all.
  */
 void fast_lock(struct fast_host *h);
 void fast_unlock(struct fast_host *h);

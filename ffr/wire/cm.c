@@ -3,8 +3,8 @@
  * cm.c - frames of type CM: messages of the connection manager. What is inside is the business of cm/wire.c. [lock]
  *
  * A message that comes in waits for the control thread, and for the directory if that does not know the sender yet.
- * What is lost with a connection is not noticed here: the connection manager is told that a connection has ended, or
- * begun, or has room again (wire_changes(), host->cm_wake()).
+ * A message that was sent may be lost with its connection, and this file does not notice. The connection manager is
+ * told that a connection has ended, begun, or has room again (wire_changes(), host->cm_wake()), and repeats messages.
  *
  * Tests: unit/wire/test_cm.c
  */
